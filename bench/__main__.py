@@ -36,22 +36,20 @@ def test_item(row):
 def speed(bench: Bench) -> None:
     """Measure a thousand calls, in one process and with eight workers."""
     for workers, limit in (("0", 5.5), ("8", 9.0)):
-        walls, cpus, peaks, flights = [], [], [], []
+        runs, flights = [], []
         for _ in range(bench.runs):
             with running_stub(delay=0.2) as stub:
-                done = bench.suite(stub, "-n", workers)
+                runs.append(bench.suite(stub, "-n", workers))
                 stats = stub.stats()
-            assert stats["answered"] == 1000, (stats, done.output[-2000:])
-            walls.append(done.wall)
-            cpus.append(done.cpu)
-            peaks.append(done.peak_mb)
+            assert stats["answered"] == 1000, (stats, runs[-1].output[-2000:])
             flights.append(stats["peak_in_flight"])
         name = f"1,000 calls, -n {workers}"
-        bench.median(f"{name}: wall", walls, limit)
-        bench.median(f"{name}: CPU of all processes", cpus)
+        bench.median(f"{name}: wall", [one.wall for one in runs], limit)
+        bench.median(f"{name}: CPU of all processes", [one.cpu for one in runs])
         is_full = all(62 <= f <= 66 for f in flights)
         bench.line(f"{name}: peak in flight", f"{min(flights)}-{max(flights)}", "64 +- 2", is_full)
-        bench.median(f"{name}: memory, RSS of all processes", peaks, 250 if workers == "0" else None, " MB")
+        most, memory = 250 if workers == "0" else None, [one.peak_mb for one in runs]
+        bench.median(f"{name}: memory, RSS of all processes", memory, most, " MB")
 
 
 def mission(bench: Bench) -> None:
@@ -62,38 +60,31 @@ def mission(bench: Bench) -> None:
     single = bench.folder / "test_single.py"
     single.write_text("def test_single():\n    pass\n", encoding="utf-8")
     start = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-p", "no:cacheprovider"]
-    plain = [*start, "--collect-only", "-c", os.devnull, "-p", "no:llmprops", str(single)]
-    collect = [*start, "--collect-only", "suites/", "--model", "fake:echo"]
-    chosen = ["--llm-limit", "100", "-k", "htest and not letter_geometry"]
+    place = ["--llm-concurrency", "64", "--llm-limit", "100", "-k", "htest and not letter_geometry"]
+    alone = ["-c", os.devnull, "-p", "no:llmprops", str(single)]
     every = {
-        "pytest": plain,
-        "all": collect,
-        "one": ["suites/test_htest.py", "-n", "0"],
-        "eight": ["suites/", "-n", "8"],
+        "pytest --collect-only, one test": ["--collect-only", *alone],
+        "pytest suites/ --collect-only": ["--collect-only", "suites/", "--model", "fake:echo"],
+        "pytest suites/test_htest.py, 1,000 calls, -n 0": ["suites/test_htest.py", "-n", "0", *place],
+        "pytest suites/ -n 8, the same calls": ["suites/", "-n", "8", *place],
     }
     done: dict[str, list[Measured]] = {name: [] for name in every}
     with running_stub(delay=0.2) as stub:
-        model = ["--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "64"]
         for _ in range(bench.runs):
             for name, command in every.items():
-                if name in ("one", "eight"):
-                    place = ["--llm-store", str(bench.fresh("store")), "--llm-run", str(bench.fresh("run"))]
-                    command = [*start, *command, *model, *place, *chosen]
-                done[name].append(measure(command, cwd=ROOT, env=bench.env, memory=False))
-        assert stub.stats()["answered"] == 2000 * bench.runs, done["eight"][-1].output[-2000:]
-    walls = {name: statistics.median(one.wall for one in all_) for name, all_ in done.items()}
-    cpus = {name: statistics.median(one.cpu for one in all_) for name, all_ in done.items()}
-    for name, label in (
-        ("pytest", "pytest --collect-only, one test"),
-        ("all", "pytest suites/ --collect-only"),
-        ("one", "pytest suites/test_htest.py, 1,000 calls, -n 0"),
-        ("eight", "pytest suites/ -n 8, the same calls"),
-    ):
-        bench.line(f"{label}: wall, CPU", f"{walls[name]:.2f} s, {cpus[name]:.2f} s")
-    bench.ratio("collection of all suites / pytest: CPU", cpus["all"] / cpus["pytest"], 1.3)
-    bench.ratio("1,000 calls, -n 0 / ideal: wall", walls["one"] / IDEAL, 1.35)
-    bench.ratio("suites/ -n 8 / one suite, -n 0: wall", walls["eight"] / walls["one"], 1.6)
-    bench.ratio("suites/ -n 8 / one suite, -n 0: CPU", cpus["eight"] / cpus["one"])
+                if "--collect-only" not in command:
+                    folders = ["--llm-store", str(bench.fresh("store")), "--llm-run", str(bench.fresh("run"))]
+                    command = [*command, "--model", "openai:stub", "--llm-base-url", stub.url, *folders]
+                done[name].append(measure([*start, *command], cwd=ROOT, env=bench.env, memory=False))
+        assert stub.stats()["answered"] == 2000 * bench.runs, done[name][-1].output[-2000:]
+    walls = [statistics.median(one.wall for one in runs) for runs in done.values()]
+    cpus = [statistics.median(one.cpu for one in runs) for runs in done.values()]
+    for name, wall, cpu in zip(done, walls, cpus, strict=True):
+        bench.line(f"{name}: wall, CPU", f"{wall:.2f} s, {cpu:.2f} s")
+    bench.median("collection of all suites / pytest: CPU", [cpus[1] / cpus[0]], 1.3, "")
+    bench.median("1,000 calls, -n 0 / ideal: wall", [walls[2] / IDEAL], 1.35, "")
+    bench.median("suites/ -n 8 / one suite, -n 0: wall", [walls[3] / walls[2]], 1.6, "")
+    bench.median("suites/ -n 8 / one suite, -n 0: CPU", [cpus[3] / cpus[2]], unit="")
 
 
 def direct(bench: Bench) -> None:
@@ -118,18 +109,16 @@ def stored(bench: Bench) -> None:
     off = ["-p", "no:llmprops", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *PLAIN, *off, "-q", str(trivial)]
     store = bench.fresh("store")
-    ratios, ours, theirs = [], [], []
+    ours, theirs = [], []
     with running_stub(delay=0.0) as stub:
         bench.suite(stub, store=store)
         for _ in range(max(3, bench.runs)):
-            a = bench.suite(stub, store=store)
-            b = measure(command, cwd=bench.folder, env=bench.env)
-            assert stub.stats()["requests"] == 1000
-            ours.append(a.wall)
-            theirs.append(b.wall)
-            ratios.append(a.wall / b.wall)
+            ours.append(bench.suite(stub, store=store).wall)
+            theirs.append(measure(command, cwd=bench.folder, env=bench.env).wall)
+        assert stub.stats()["requests"] == 1000
     bench.median("1,000 stored replies: wall", ours)
     bench.median("plain pytest, 1,000 trivial cases: wall", theirs)
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     bench.median("1,000 stored replies / plain pytest", ratios, 1.5, "")
 
 

@@ -12,6 +12,7 @@ time. A row whose means are missing (a C compiler, PostgreSQL, Ray, the right to
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import json
 import os
@@ -30,10 +31,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bench.process import PLAIN, children, environment, parsed
+from bench.process import PLAIN, environment, parsed, tree
 from bench.scale import SUITE
 from bench.server_faults import Fault, FaultServer, server_faults
 from tests.support.batch_server import BatchServer, running_batch_server
@@ -55,7 +58,10 @@ LOST_AT_START = (
     "EOFError: expected 1 bytes, got 0",
     '  File "<string>", line 5, in <module>\nBrokenPipeError',
 )
-VIEW = "import sys; from pytest_llmprops.cli.main import main; sys.exit(main())"
+
+
+#: what is wrong with a run, or nothing
+Check = Callable[[Finished], str]
 
 
 class Skipped(Exception):
@@ -67,12 +73,10 @@ class Settings:
     """The settings of all rows.
 
     :param limit: seconds that a command may take. :param stop: seconds of a SIGSTOP.
-    :param is_forked: use copies of a process that has imported pytest, for rows that need no process of its own.
     """
 
     limit: float = 180.0
     stop: float = 90.0
-    is_forked: bool = True
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ class Trial:
         command = self.runner.command(*args, folder=folder)
         with open(output, "wb") as out, open(os.devnull) as null:
             process: Any
-            if is_forked and self.settings.is_forked:
+            if is_forked:
                 files = [null.fileno(), out.fileno(), out.fileno()]
                 process = self.runner.start_with(files, *args, folder=folder, env=env)
             else:
@@ -148,11 +152,10 @@ class Trial:
     def processes(self) -> list[int]:
         """Return the processes that work in the folder."""
         found = []
-        for entry in os.scandir("/proc"):
-            if entry.name.isdigit():
-                with suppress(OSError):
-                    if Path(entry.path, "cwd").readlink().is_relative_to(self.folder):
-                        found.append(int(entry.name))
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if (entry / "cwd").readlink().is_relative_to(self.folder):
+                    found.append(int(entry.name))
         return found
 
     def check_orphans(self) -> None:
@@ -170,7 +173,7 @@ class Trial:
         self,
         first: Finished,
         args: Sequence[str],
-        check: Callable[[Finished], str],
+        check: Check,
         *,
         env: Mapping[str, str] | None = None,
         resumes: bool = False,
@@ -193,10 +196,42 @@ class Trial:
         if problem:
             self.problems.append(f"{problem}; status {done.code}: {_last_lines(done.output)}")
 
-    def count_calls(self, server: FaultServer, allowed: int) -> None:
-        """Compare the calls of the server with the number that may be repeated."""
-        self.repeats = sum(server.attempts.values()) - len(server.attempts)
-        self.allowed_repeats = allowed
+    @contextmanager
+    def disturbed(
+        self,
+        workers: int,
+        *more: str,
+        items: int = ITEMS,
+        allowed: int = CONCURRENCY,
+        env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        resumes: bool = True,
+        is_forked: tuple[bool, bool] = (False, True),
+    ) -> Iterator[tuple[Command, FaultServer]]:
+        """Yield a run that the block disturbs, and its server; then check it, and repeat it until it is complete.
+
+        :param more: further options. :param allowed: calls that may be repeated.
+        :param is_forked: whether the disturbed command is a copy of a process, and whether its repetitions are.
+        """
+        self.runner.sums(items)
+        with serving() as server:
+            options = [*against(server, workers), *more]
+            command = self.start(*options, env=env, folder=folder, is_forked=is_forked[0])
+            yield command, server
+            self.check_verdicts(command.end(), items)
+            complete = same_as_undisturbed(items)
+            self.finish(command.end(), options, complete, env=env, resumes=resumes, is_forked=is_forked[1])
+            self.count_repeats(server.attempts, allowed)
+
+    def check_verdicts(self, done: Finished, items: int) -> None:
+        """Check the verdicts of a run that was disturbed: right or an error."""
+        right = answers(items)
+        other = [name for name, row in _rows(done).items() if row != right[name] and row[0] != "error"]
+        self.expect(not other, f"other verdicts in the disturbed run: {other[:3]}")
+
+    def count_repeats(self, calls: Mapping[Any, int], allowed: int) -> None:
+        """Compare the number of calls of each prompt with the number that may be repeated."""
+        self.repeats, self.allowed_repeats = sum(calls.values()) - len(calls), allowed
         self.expect(self.repeats <= allowed, f"{self.repeats} calls repeated, {allowed} allowed")
 
 
@@ -218,6 +253,7 @@ class Command:
     def __init__(self, trial: Trial, process: Any, output: Path, folder: Path) -> None:
         self.trial, self._process, self._output, self.folder = trial, process, output, folder
         self.pid: int = process.pid
+        self._done: Finished | None = None
 
     def is_running(self) -> bool:
         """Return True until the process has ended."""
@@ -231,6 +267,11 @@ class Command:
                 return False
             time.sleep(0.005)
         return True
+
+    def wait_for_answers(self, answered: set[int]) -> None:
+        """Wait until a random number of calls is answered, but not all."""
+        number = self.trial.random.randrange(1, ITEMS - CONCURRENCY)
+        self.wait_for(lambda: len(answered) >= number)
 
     def process(self, kind: str) -> int:
         """Return the number of a process: ``controller``, ``broker`` or ``worker``; 0 if there is none."""
@@ -253,6 +294,11 @@ class Command:
 
     def end(self) -> Finished:
         """Wait for the end; a command that exceeds the limit is counted as a hang, and killed."""
+        if self._done is None:
+            self._done = self._end()
+        return self._done
+
+    def _end(self) -> Finished:
         trial = self.trial
         try:
             code = int(self._process.wait(trial.settings.limit))
@@ -280,39 +326,34 @@ def answers(items: int) -> dict[str, tuple[str, str]]:
 
 
 def _rows(done: Finished) -> dict[str, tuple[str, str]]:
-    try:
+    with suppress(OSError, ValueError, KeyError):
         return {name: (row["status"], row["given"]) for name, row in done.verdicts.items()}
-    except (OSError, ValueError, KeyError):
-        return {}
+    return {}
 
 
 def _is_complete(done: Finished) -> bool:
-    try:
+    with suppress(OSError, ValueError, KeyError):
         return done.run["complete"] is True
-    except (OSError, ValueError, KeyError):
-        return False
+    return False
 
 
-def same_as_undisturbed(items: int) -> Callable[[Finished], str]:
-    """Return a check that a record is complete, with the verdicts of an undisturbed run."""
+def same_as_undisturbed(items: int, allows: Callable[[str, str], object] = lambda *_: False) -> Check:
+    """Return a check that a record is complete, with the verdicts of an undisturbed run.
+
+    :param allows: whether an item may have another verdict, of this status.
+    """
+    right = answers(items)
 
     def check(done: Finished) -> str:
-        rows, right = _rows(done), answers(items)
-        other = [name for name, row in rows.items() if row != right[name]]
-        if other:
-            return f"{len(other)} other verdicts, such as {other[0]}: {rows[other[0]]}"
+        rows = _rows(done)
+        for name, row in rows.items():
+            if row != right[name] and not allows(name, row[0]):
+                return f"{name} is {row}"
         if len(rows) < items or not _is_complete(done):
             return f"{len(rows)} of {items} verdicts, complete: {_is_complete(done)}"
         return ""
 
     return check
-
-
-def _no_other_verdict(trial: Trial, done: Finished, items: int) -> None:
-    """Check the verdicts of a run that was disturbed: right or an error."""
-    right = answers(items)
-    other = [name for name, row in _rows(done).items() if row != right[name] and row[0] != "error"]
-    trial.expect(not other, f"other verdicts in the disturbed run: {other[:3]}")
 
 
 @contextmanager
@@ -351,30 +392,19 @@ def server_row(faults: Sequence[Fault], workers: int) -> Row:
 
     def play(trial: Trial) -> None:
         plan, items = fault_plan(faults)
-        right = answers(items)
         trial.runner.sums(items)
 
-        def check(done: Finished, *, is_last: bool = True) -> str:
-            rows = _rows(done)
-            for name, row in rows.items():
-                fault, is_once = plan.get(int(name[-4:]), (None, True))
-                can_fail = not is_once or not is_last
-                if row == right[name] or (
-                    fault and (row[0] in fault.allowed or (can_fail and row[0] == "error"))
-                ):
-                    continue
-                return f"{name} is {row}; fault: {fault and fault.name} ({'once' if is_once else 'always'})"
-            if len(rows) < items or not _is_complete(done):
-                return f"{len(rows)} of {items} verdicts, complete: {_is_complete(done)}"
-            return ""
+        def allows(name: str, status: str, *, is_last: bool = True) -> bool:
+            fault, is_once = plan.get(int(name[-4:]), (None, True))
+            may_fail = not is_once or not is_last
+            return fault is not None and (status in fault.allowed or (may_fail and status == "error"))
 
         with serving(plan, 0.0) as server:
             options = against(server, workers, "-o", "llm_retries=1", "--llm-timeout", str(SERVER_TIMEOUT))
             first = trial.run(*options, is_forked=True)
-            trial.expect(
-                not (problem := check(first, is_last=False)), f"{problem}: {_last_lines(first.output)}"
-            )
-            trial.finish(first, options, check)
+            problem = same_as_undisturbed(items, partial(allows, is_last=False))(first)
+            trial.expect(not problem, f"{problem}: {_last_lines(first.output)}")
+            trial.finish(first, options, same_as_undisturbed(items, allows))
             trial.repeats = server.repeats
             trial.expect(not trial.repeats, f"{trial.repeats} answered calls repeated")
 
@@ -397,16 +427,9 @@ def kill_row(kind: str, workers: int, number: int) -> Row:
     """Return the row of a SIGKILL at a random time. Odd rows continue the record, even ones begin a new one."""
 
     def play(trial: Trial) -> None:
-        trial.runner.sums(ITEMS)
-        with serving() as server:
-            options = against(server, workers)
-            command = trial.start(*options)
+        with trial.disturbed(workers, resumes=number % 2 == 1) as (command, server):
             _moment(trial, command, server, number, kind)
             command.send(signal.SIGKILL, kind)
-            first = command.end()
-            _no_other_verdict(trial, first, ITEMS)
-            trial.finish(first, options, same_as_undisturbed(ITEMS), resumes=number % 2 == 1)
-            trial.count_calls(server, CONCURRENCY)
 
     return Row(f"SIGKILL {kind}", f"-n {workers}, {number}", play)
 
@@ -415,25 +438,19 @@ def signal_row(sent: signal.Signals, kind: str, workers: int) -> Row:
     """Return the row of a signal that ends a run in order; SIGQUIT ends it at once."""
 
     def play(trial: Trial) -> None:
-        trial.runner.sums(ITEMS)
-        with serving() as server:
-            options = against(server, workers)
-            command = trial.start(*options)
-            answered = trial.random.randrange(1, ITEMS - CONCURRENCY)
-            command.wait_for(lambda: len(server.answered) >= answered)
+        with trial.disturbed(workers) as (command, server):
+            command.wait_for_answers(server.answered)
             was_running, is_late = command.is_running(), len(server.answered) == ITEMS
             command.send(sent, kind)
+            if sent == signal.SIGQUIT or not was_running:
+                return
             first = command.end()
-            if sent != signal.SIGQUIT and was_running:
-                # A signal after the last case may come too late to change the status.
-                is_right = first.code == 2 or (is_late and first.code == 1 and _is_complete(first))
-                trial.expect(is_right, f"status {first.code}: {_last_lines(first.output)}")
-                trial.expect("INCOMPLETE" in first.output or _is_complete(first), "no INCOMPLETE line")
-                left = list((trial.folder / "tmp").glob("llmprops-*"))
-                trial.expect(not left, f"folders left in TMPDIR: {len(left)}")
-            _no_other_verdict(trial, first, ITEMS)
-            trial.finish(first, options, same_as_undisturbed(ITEMS), resumes=True)
-            trial.count_calls(server, CONCURRENCY)
+            # A signal after the last case may come too late to change the status.
+            is_right = first.code == 2 or (is_late and first.code == 1 and _is_complete(first))
+            trial.expect(is_right, f"status {first.code}: {_last_lines(first.output)}")
+            trial.expect("INCOMPLETE" in first.output or _is_complete(first), "no INCOMPLETE line")
+            left = list((trial.folder / "tmp").glob("llmprops-*"))
+            trial.expect(not left, f"folders left in TMPDIR: {len(left)}")
 
     return Row("signals", f"{sent.name} to {kind}, -n {workers}", play)
 
@@ -442,19 +459,12 @@ def stop_row(kind: str, workers: int, timeout: int) -> Row:
     """Return the row of a SIGSTOP, after which the run goes on."""
 
     def play(trial: Trial) -> None:
-        trial.runner.sums(ITEMS)
-        with serving() as server:
-            options = against(server, workers, "--llm-timeout", str(timeout))
-            command = trial.start(*options)
-            answered = trial.random.randrange(1, ITEMS - CONCURRENCY)
-            command.wait_for(lambda: len(server.answered) >= answered)
+        with trial.disturbed(workers, "--llm-timeout", str(timeout), resumes=False) as (command, server):
+            command.wait_for_answers(server.answered)
             trial.expect(command.send(signal.SIGSTOP, kind), f"no {kind} to stop")
             time.sleep(trial.settings.stop)
             for pid in trial.processes():
                 os.kill(pid, signal.SIGCONT)
-            first = command.end()
-            trial.finish(first, options, same_as_undisturbed(ITEMS))
-            trial.count_calls(server, CONCURRENCY)
 
     return Row("SIGSTOP", f"{kind}, -n {workers}, --llm-timeout {timeout}", play)
 
@@ -475,17 +485,15 @@ def view_row(number: int) -> Row:
             saved: list[str] = []
 
             def mark() -> None:
-                with suppress(OSError, ValueError, KeyError):
-                    # http.client raises its own errors when the page is killed
+                # http.client raises its own errors when the page is killed.
+                with suppress(Exception):
                     report = page.report(id_of(old))
                     ask(f"{report}report.html")
                     for n in range(ITEMS):
-                        line = page.mark(report, n)
-                        if line:
-                            saved.append(line)
+                        saved.extend(page.mark(report, n))
                         time.sleep(0.005)
 
-            thread = threading.Thread(target=_quietly, args=(mark,))
+            thread = threading.Thread(target=mark)
             thread.start()
             time.sleep(trial.random.uniform(0, 2.0))
             page.kill()
@@ -502,11 +510,6 @@ def view_row(number: int) -> Row:
     return Row("SIGKILL view", f"{number}", play)
 
 
-def _quietly(work: Callable[[], None]) -> None:
-    with suppress(Exception):
-        work()
-
-
 class _Page:
     """``llmprops view`` in a process."""
 
@@ -515,7 +518,7 @@ class _Page:
         self._output = trial.folder / f"output-{trial.commands}.txt"
         with open(self._output, "wb") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", VIEW, "view", str(runs), "--no-browser"],
+                [sys.executable, "-m", "pytest_llmprops.cli.main", "view", str(runs), "--no-browser"],
                 cwd=trial.folder, env=trial.runner.environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
             )  # fmt: skip
         until = time.monotonic() + 60
@@ -530,14 +533,18 @@ class _Page:
         """Return the address of a report."""
         return f"{self.address}reports/{run}/run/"
 
-    def mark(self, report: str, n: int) -> str:
-        """Save a mark; return its item, or "" if it was refused."""
-        line = {
-            "run": "old", "model": "stub", "benchmark": "sums", "source": "builtin", "id": f"sums/{n:04d}",
-            "judged_wrongly": True, "note": f"note {n}", "sample": 0,
-        }  # fmt: skip
+    def mark(self, report: str, n: int) -> list[str]:
+        """Save a mark; return its item, or nothing if it was refused."""
+        place = {
+            "run": "old",
+            "model": "stub",
+            "benchmark": "sums",
+            "source": "builtin",
+            "id": f"sums/{n:04d}",
+        }
+        line = {**place, "judged_wrongly": True, "note": f"note {n}", "sample": 0}
         answer = ask(f"{report}reviews", "POST", line, Origin=self._origin)
-        return line["id"] if answer.status == 200 else ""  # type: ignore[return-value]
+        return [place["id"]] if answer.status == 200 else []
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """End the process."""
@@ -561,21 +568,17 @@ def small_disk(folder: Path, size: int) -> Iterator[Path]:
 
 def disk_row(place: str, size: int, workers: int) -> Row:
     """Return the row of a disk that is too small for the store, the record or both; then it gets larger."""
-    items = 200
 
     def play(trial: Trial) -> None:
-        trial.runner.sums(items)
-        with small_disk(trial.folder / "disk", size) as disk, serving() as server:
-            options = against(server, workers)
-            if place != "record":
-                options += ["--llm-store", str(disk / "store.sqlite")]
+        with small_disk(trial.folder / "disk", size) as disk:
+            more = ["--llm-store", str(disk / "store.sqlite")] if place != "record" else []
             folder = disk / "record" if place != "store" else None
-            first = trial.start(*options, folder=folder, is_forked=True).end()
-            _no_other_verdict(trial, first, items)
-            subprocess.run(["mount", "-o", "remount,size=65536k", str(disk)], check=True)
-            trial.finish(first, options, same_as_undisturbed(items), resumes=True)
             # If there is no place for replies, those that arrive until the record stops the run are lost, too.
-            trial.count_calls(server, CONCURRENCY * (2 if place == "store and record" else 1))
+            allowed = CONCURRENCY * (2 if place == "store and record" else 1)
+            settings: Any = {"items": 200, "folder": folder, "allowed": allowed, "is_forked": (True, True)}
+            with trial.disturbed(workers, *more, **settings) as (command, _):
+                command.end()
+                subprocess.run(["mount", "-o", "remount,size=65536k", str(disk)], check=True)
 
     return Row("full disk", f"{size} kB for the {place}, -n {workers}", play)
 
@@ -650,18 +653,15 @@ def clock_row(step: int, workers: int) -> Row:
     """Return the row of a clock that is set while calls are in flight; 0 for one that jumps to and fro."""
 
     def play(trial: Trial) -> None:
-        trial.runner.sums(ITEMS)
         clock = Clock(trial.folder)
-        with serving() as server:
-            options = against(server, workers)
-            command = trial.start(*options, env=clock.env)
+        with trial.disturbed(workers, env=clock.env, allowed=0, resumes=False, is_forked=(False, False)) as (
+            command,
+            server,
+        ):
             for number in range(1 if step else 6):
                 command.wait_for(lambda number=number: len(server.answered) >= 8 * (number + 1))  # type: ignore[misc]
                 clock.set(step or (-1) ** number * 3600)
-            first = command.end()
-            trial.finish(first, options, same_as_undisturbed(ITEMS), env=clock.env, is_forked=False)
-            trial.expect(trial.commands == 1, f"the run needed another command: {_last_lines(first.output)}")
-            trial.count_calls(server, 0)
+        trial.expect(trial.commands == 1, "the run needed another command")
 
     return Row("clock", f"{f'{step:+,} s' if step else '+-1 hour, six times'}, -n {workers}", play)
 
@@ -673,25 +673,18 @@ def postgres_row(outage: float, way: str, workers: int) -> Row:
         program = POSTGRES.find()
         if program is None or importlib.util.find_spec("psycopg") is None:
             raise Skipped(f"{POSTGRES.reason}; and the extra postgres")
-        trial.runner.sums(ITEMS)
         folder = Path(tempfile.mkdtemp(prefix="llmprops-pg-", dir="/tmp"))
         database = PostgresServer(folder, program.parent, {})
         try:
             database.start()
-            with serving() as server:
-                options = [*against(server, workers), "--llm-store", database.url()]
-                command = trial.start(*options)
-                answered = trial.random.randrange(1, ITEMS - CONCURRENCY)
-                command.wait_for(lambda: len(server.answered) >= answered)
+            store = ["--llm-store", database.url()]
+            with trial.disturbed(workers, *store, is_forked=(False, False)) as (command, server):
+                command.wait_for_answers(server.answered)
                 assert database.process is not None
                 database.process.send_signal(signal.SIGQUIT if way == "crash" else signal.SIGINT)
                 database.process.wait(60)
                 time.sleep(outage)
                 database.start()
-                first = command.end()
-                _no_other_verdict(trial, first, ITEMS)
-                trial.finish(first, options, same_as_undisturbed(ITEMS), resumes=True, is_forked=False)
-                trial.count_calls(server, CONCURRENCY)
         finally:
             database.kill()
             shutil.rmtree(folder, ignore_errors=True)
@@ -726,15 +719,13 @@ def batch_row(kind: type[BatchServer], place: str, number: int, expired: float) 
                     time.sleep(trial.random.uniform(0, 4.0))
                     command.send(signal.SIGKILL)
                 first = command.end()
-                _no_other_verdict(trial, first, items)
+                trial.check_verdicts(first, items)
             server.kill_at = ""
             trial.finish(first, options, same_as_undisturbed(items), env=KEYS)
             trial.paid_twice = sum(count - 1 for count in server.batched.values())
             trial.expect(not trial.paid_twice, f"{trial.paid_twice} lines paid twice")
             # The first call of a run is no line of a batch.
-            trial.repeats = sum(server.paid.values()) - len(server.paid)
-            trial.allowed_repeats = 1 if place else 2
-            trial.expect(trial.repeats <= trial.allowed_repeats, f"{trial.repeats} calls repeated")
+            trial.count_repeats(server.paid, 1 if place else 2)
 
     provider = "Anthropic" if kind is MessageBatchServer else "OpenAI"
     name = f"{provider}, {place or f'two kills, {number}'}{', a third expires' if expired else ''}"
@@ -744,12 +735,23 @@ def batch_row(kind: type[BatchServer], place: str, number: int, expired: float) 
 _RAY_LOCK = threading.Lock()
 
 
-def replica_row(cluster: Callable[[], RayMachines], number: int) -> Row:
+@cache
+def _machines() -> RayMachines:
+    """Start two machines of a Ray cluster when the first row needs them; they end with this process."""
+    if importlib.util.find_spec("ray") is None:
+        raise Skipped("Ray is not installed")
+    machines = RayMachines(Path(tempfile.mkdtemp(prefix="faults-ray-")) / "ray.log")
+    atexit.register(machines.close)
+    machines.have(2)
+    return machines
+
+
+def replica_row(number: int) -> Row:
     """Return the row of a SIGKILL of a replica on one of two machines of a Ray cluster."""
 
     def play(trial: Trial) -> None:
         with _RAY_LOCK:
-            machines = cluster()
+            machines = _machines()
             machines.log.unlink(missing_ok=True)
             trial.runner.sums(ITEMS)
             trial.runner.write("conftest.py", ADDER)
@@ -766,66 +768,32 @@ def replica_row(cluster: Callable[[], RayMachines], number: int) -> Row:
             with suppress(ProcessLookupError):
                 os.kill(trial.random.choice(sorted(replicas)), signal.SIGKILL)
             first = command.end()
-            _no_other_verdict(trial, first, ITEMS)
+            trial.check_verdicts(first, ITEMS)
             trial.finish(first, options, same_as_undisturbed(ITEMS), env=env, is_forked=False)
-            asked = Counter(machines.asked)
-            trial.repeats = sum(asked.values()) - len(asked)
             # Two replicas have one batch of four each.
-            trial.allowed_repeats = 8
-            trial.expect(trial.repeats <= 8, f"{trial.repeats} calls repeated, 8 allowed")
+            trial.count_repeats(Counter(machines.asked), 8)
 
     return Row("SIGKILL Ray replica", f"{number}", play)
 
 
-class _Cluster:
-    """A Ray cluster that starts when the first row needs it."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.machines: RayMachines | None = None
-
-    def __call__(self) -> RayMachines:
-        """Return the cluster.
-
-        :raises Skipped: if Ray is not installed.
-        """
-        if importlib.util.find_spec("ray") is None:
-            raise Skipped("Ray is not installed")
-        if self.machines is None:
-            self.machines = RayMachines(self._folder / "ray.log")
-            self.machines.have(2)
-        return self.machines
-
-
-def table(times: int, cluster: Callable[[], RayMachines]) -> list[Row]:
+def table(times: int) -> list[Row]:
     """Return all rows; ``times`` is the number of random moments of each kind of process."""
     rows = [server_row([fault], workers) for fault in server_faults() for workers in (0, 2)]
+    providers = (BatchServer, MessageBatchServer)
     for number in range(times):
         rows += [kill_row("controller", workers, number) for workers in (0, 2)]
         rows += [kill_row("worker", 2, number), kill_row("broker", 2, number), view_row(number)]
-        rows += [
-            batch_row((BatchServer, MessageBatchServer)[number // 2 % 2], "", number, 0.3 * (number % 2))
-        ]
-        rows += [replica_row(cluster, number)]
-    for kind in (BatchServer, MessageBatchServer):
-        rows += [batch_row(kind, place, 0, expired) for place in PLACES for expired in (0.0, 0.3)]
-    for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        rows += [signal_row(sent, kind, workers) for kind in ("controller", "all") for workers in (0, 2)]
+        rows += [batch_row(providers[number // 2 % 2], "", number, 0.3 * (number % 2)), replica_row(number)]
+    rows += [batch_row(*case, 0, expired) for case in product(providers, PLACES) for expired in (0.0, 0.3)]
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    rows += [signal_row(*case) for case in product(signals, ("controller", "all"), (0, 2))]
     for timeout in (30, 120):
         rows += [stop_row("controller", 0, timeout)]
         rows += [stop_row(kind, 2, timeout) for kind in ("controller", "broker", "worker", "all")]
-    for workers in (0, 2):
-        rows += [
-            disk_row(place, size, workers)
-            for place in ("store", "record", "store and record")
-            for size in (16, 64, 128, 256, 512)
-        ]
-        rows += [clock_row(step, workers) for step in (3600, -3600, 86_400, -86_400, 10**9, -(10**9), 0)]
-        rows += [
-            postgres_row(outage, way, workers)
-            for outage in (0.5, 3.0, 8.0, 20.0)
-            for way in ("crash", "restart")
-        ]
+    places, steps = ("store", "record", "store and record"), (3600, 86_400, 10**9)
+    rows += [disk_row(*case) for case in product(places, (16, 64, 128, 256, 512), (0, 2))]
+    rows += [clock_row(*case) for case in product((*steps, *(-step for step in steps), 0), (0, 2))]
+    rows += [postgres_row(*case) for case in product((0.5, 3.0, 8.0, 20.0), ("crash", "restart"), (0, 2))]
     return rows
 
 
@@ -849,20 +817,20 @@ def run_row(row: Row, folder: Path, settings: Settings, seed: int) -> Trial:
     return trial
 
 
-@dataclass
-class _Group:
-    trials: list[Trial] = field(default_factory=list)
-    left_out: int = 0
-
-
-def markdown(groups: Mapping[str, _Group]) -> str:
-    """Return the table of the groups."""
-    lines = [
-        "| fault | rows held | commands | calls repeated (allowed) | paid twice | left behind | hangs |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, group in groups.items():
-        ran = [trial for trial in group.trials if not trial.skipped]
+def markdown(groups: Mapping[str, Sequence[Trial]]) -> str:
+    """Return the table of the groups of rows."""
+    heads = (
+        "fault",
+        "rows held",
+        "commands",
+        "calls repeated (allowed)",
+        "paid twice",
+        "left behind",
+        "hangs",
+    )
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name, trials in groups.items():
+        ran = [trial for trial in trials if not trial.skipped]
         held = sum(not trial.problems for trial in ran)
         repeats = f"{sum(t.repeats for t in ran):,} ({sum(t.allowed_repeats for t in ran):,})"
         counts = [sum(getattr(t, field) for t in ran) for field in ("paid_twice", "orphans", "hangs")]
@@ -876,38 +844,34 @@ def run_table(
     rows: Sequence[Row], settings: Settings, *, jobs: int, seconds: float, seed: int, root: Path
 ) -> bool:
     """Run the rows in a random order, print those that do not hold and the table; return True if all hold."""
-    groups: dict[str, _Group] = {row.group: _Group() for row in rows}
+    groups: dict[str, list[Trial]] = {row.group: [] for row in rows}
     order = list(enumerate(rows))
     random.Random(seed).shuffle(order)
     until = time.monotonic() + seconds
 
     def one(numbered: tuple[int, Row]) -> None:
         number, row = numbered
-        group = groups[row.group]
         if time.monotonic() > until:
-            group.left_out += 1
             return
         trial = run_row(row, root / f"row-{number}", settings, seed)
-        group.trials.append(trial)
+        groups[row.group].append(trial)
         mark = f"SKIPPED: {trial.skipped}" if trial.skipped else "; ".join(trial.problems) and "DOES NOT HOLD"
-        print(f"{row.label} ({trial.seconds:.0f} s) {mark or 'holds'}", flush=True)
-        for problem in trial.problems:
-            print(f"    {problem}", flush=True)
+        lines = [f"{row.label} ({trial.seconds:.0f} s) {mark or 'holds'}", *trial.problems]
+        print("\n    ".join(lines), flush=True)
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(one, order))
     print(f"\n{markdown(groups)}")
-    if left_out := sum(group.left_out for group in groups.values()):
-        print(f"\n{left_out} rows were not run within {seconds:.0f} s")
-    return not any(trial.problems for group in groups.values() for trial in group.trials)
+    trials = [trial for group in groups.values() for trial in group]
+    if len(trials) < len(rows):
+        print(f"\n{len(rows) - len(trials)} rows were not run within {seconds:.0f} s")
+    return not any(trial.problems for trial in trials)
 
 
 def _usage(root: int) -> tuple[float, float]:
     """Return the proportional memory in MB, and the CPU seconds, of a process and its children."""
     memory = ticks = 0
-    processes, found = children(), [root]
-    for pid in found:
-        found += [child for child, _ in processes.get(pid, ())]
+    for pid in tree(root):
         with suppress(OSError, AttributeError, IndexError):
             rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
             memory += int(re.search(r"^Pss:\s+(\d+)", rollup, re.MULTILINE)[1])  # type: ignore[index]
@@ -935,10 +899,9 @@ def soak(cases: int, workers: int, root: Path) -> bool:
         process = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=out, stderr=out)
         begun = time.monotonic()
         while process.poll() is None:
-            if verdicts.exists():
-                with open(verdicts, "rb") as file:
-                    file.seek(read)
-                    new = file.read()
+            with suppress(FileNotFoundError), open(verdicts, "rb") as file:
+                file.seek(read)
+                new = file.read()
                 lines, read = lines + new.count(b"\n"), read + len(new)
             samples.append((lines, *_usage(process.pid), time.monotonic() - begun))
             time.sleep(0.5)
@@ -984,15 +947,11 @@ def main() -> int:
     # A shell starts commands in the background with SIGINT ignored, which the runs would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     root = Path(tempfile.mkdtemp(prefix="faults-"))
-    cluster = _Cluster(root)
-    try:
-        if options.soak:
-            held = [soak(options.soak, workers, root) for workers in options.workers]
-            shutil.rmtree(root, ignore_errors=True)
-            return 0 if all(held) else 1
-        rows = [
-            row for row in table(options.times, cluster) if any(text in row.label for text in options.rows)
-        ]
+    if options.soak:
+        held = [soak(options.soak, workers, root) for workers in options.workers]
+        is_held = all(held)
+    else:
+        rows = [row for row in table(options.times) if any(text in row.label for text in options.rows)]
         if options.list:
             print("\n".join(row.label for row in rows))
             return 0
@@ -1000,14 +959,11 @@ def main() -> int:
         is_held = run_table(
             rows, settings, jobs=options.jobs, seconds=options.seconds, seed=options.seed, root=root
         )
-        if is_held:
-            shutil.rmtree(root, ignore_errors=True)
-        else:
+        if not is_held:
             print(f"the folders of the rows that do not hold are kept: {root}")
-        return 0 if is_held else 1
-    finally:
-        if cluster.machines is not None:
-            cluster.machines.close()
+            return 1
+    shutil.rmtree(root, ignore_errors=True)
+    return 0 if is_held else 1
 
 
 if __name__ == "__main__":

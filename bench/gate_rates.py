@@ -121,13 +121,8 @@ def rates(results: Iterator[GateResult]) -> tuple[float, float, float]:
 def main() -> None:
     """Print the table."""
     options = parsed(__doc__, upgrades=(400, "simulated upgrades per rate (default: 400)"))
-    heads = [
-        "items",
-        "churn",
-        "unchanged",
-        *(f"−{100 * drop:g}" for drop in DROPS[1:]),
-        "called though unchanged",
-    ]
+    drops = (f"−{100 * drop:g}" for drop in DROPS[1:])
+    heads = ["items", "churn", "unchanged", *drops, "called though unchanged"]
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|", flush=True)
     for setup in SETUPS:
         for churn in CHURN:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,32 +69,26 @@ class Measured:
     output: str
 
 
-def children() -> dict[int, list[tuple[int, int]]]:
-    """Return pid -> [(child pid, resident pages)] of every process."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                parent = int(Path(entry.path, "stat").read_text().rpartition(")")[2].split()[1])
-                pages = int(Path(entry.path, "statm").read_text().split()[1])
-            except (OSError, ValueError, IndexError):
-                continue
-            found.setdefault(parent, []).append((int(entry.name), pages))
+def tree(root: int) -> list[int]:
+    """Return a process and all that it has started, directly or not."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry.name))
+    found = [root]
+    for pid in found:
+        found += children.get(pid, ())
     return found
 
 
 def _resident(root: int) -> int:
-    processes = children()
-    total, todo = 0, [root]
-    try:
-        total = int(Path(f"/proc/{root}/statm").read_text().split()[1])
-    except OSError:
-        return 0
-    while todo:
-        for pid, pages in processes.get(todo.pop(), ()):
-            total += pages
-            todo.append(pid)
-    return total * resource.getpagesize()
+    """Return the resident bytes of a process and its children."""
+    pages = 0
+    for pid in tree(root):
+        with suppress(OSError, IndexError):
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
 
 
 def measure(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], memory: bool = True) -> Measured:
@@ -150,19 +145,13 @@ class Bench:
             *(args if "-k" in args else (*THOUSAND, *args)),
         ]  # fmt: skip
 
-    def ratio(self, name: str, value: float, limit: float | None = None) -> None:
-        """Print a ratio and its limit."""
-        target, good = ("", None) if limit is None else (f"<= {limit}", value <= limit)
-        self.line(name, f"{value:.2f}", target, good)
-
     def median(
         self, name: str, values: Sequence[float], limit: float | None = None, unit: str = " s"
     ) -> None:
-        """Print the median and the range of several runs, and the limit of the median."""
-        target, good = (
-            ("", None) if limit is None else (f"<= {limit}{unit}", statistics.median(values) <= limit)
-        )
-        self.line(name, spread(values, unit), target, good)
+        """Print the median and the range of several runs, or one ratio, and the limit."""
+        middle = statistics.median(values)
+        shown = spread(values, unit) if len(values) > 1 else f"{middle:.2f}{unit}"
+        self.line(name, shown, f"<= {limit}{unit}" if limit else "", middle <= limit if limit else None)
 
     def line(self, name: str, value: str, target: str = "", good: bool | None = None) -> None:
         """Print one figure."""

@@ -4,7 +4,7 @@ Labelled replies are in ``fixtures/replies`` or, with ``LLMPROPS_REPLIES``, in a
 before a reader saw the reply.
 
 Three fuzzers make replies of 10,000 characters: a grammar (random pieces of the words and marks that a reader looks
-for), mutations (well-formed replies, spliced and damaged), and repetitions (one to three pieces, over and over), which
+for), mutations (well-formed replies, spliced and damaged), and repetitions (one to four pieces, over and over), which
 find patterns that backtrack. A reader must not raise, must read any such reply in 50 ms, and must take time in
 proportion to the length.
 """
@@ -21,8 +21,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -96,15 +96,9 @@ class Reader:
 class Timed:
     """A reply, the fuzzer that made it, and the CPU time to read it in milliseconds."""
 
-    reader: str
     fuzzer: str
     reply: str
     milliseconds: float
-
-    @property
-    def shown(self) -> str:
-        """Return the beginning of the reply on one line."""
-        return repr(self.reply[:60])
 
 
 def _rows(path: str) -> list[dict[str, object]]:
@@ -114,28 +108,46 @@ def _rows(path: str) -> list[dict[str, object]]:
 
 def _homophones() -> Iterator[Reader]:
     samples = (
-        'It means "candle".',
-        "I cannot tell.",
-        "Not a candle.\nANSWER: cinder",
-        "含义是“蜡烛”。",
-        "Es una vela.",
-    )
+        'It means "candle".', "I cannot tell.", "Not a candle.\nANSWER: cinder", "含义是“蜡烛”。", "Es una vela.",
+    )  # fmt: skip
     pieces = ("candle", "ANSWER: ", "not candle, ", '"candle" or ', "without context", "不是蜡烛", "蜡烛")
-    fields = {
-        "word": "kanndul",
-        "sentence": "A kanndul.",
-        "answers": ("candle",),
-        "function_word": False,
-        "dialect": "",
-    }
-    item = Item("homophones/fuzzed", "asked", "en", "builtin", fields=fields)
+    item = _homophone("fuzzed", "en", "kanndul", "A kanndul.", ["candle"])
+
+    def read(reply: str, match: Match) -> object:
+        return judge_homophone(item, Reply(reply), {}, match, question="?", asks=1)
+
     for match in MATCHES:
-        yield Reader(
-            f"homophones {match}",
-            lambda reply, match=match: judge_homophone(item, Reply(reply), {}, match, question="?", asks=1),  # type: ignore[misc]
-            samples,
-            pieces,
-        )
+        yield Reader(f"homophones {match}", partial(read, match=match), samples, pieces)
+
+
+def _homophone(name: str, language: str, word: str, sentence: str, answers: Iterable[str]) -> Item:
+    fields = {"word": word, "sentence": sentence, "answers": tuple(answers)}
+    fields |= {"function_word": False, "dialect": ""}  # type: ignore[dict-item]
+    return Item(f"homophones/{name}", "asked", language, "builtin", fields=fields)
+
+
+_SENTENCE = "I know that he will come (today), so I stay. Do you know him?"
+
+
+def _choices(reply: str, variations: Variations) -> object:
+    # A reply without exactly two fences is not read at all.
+    text = f"```{reply.replace('```', ' ')}```"
+    return read_selection(text, variations), paper_selection(text, variations), declines(reply)
+
+
+def _translations(reply: str, variations: Variations) -> object:
+    words = unicode_words(reply)
+    return (
+        read_translation(reply, variations, words, source=_SENTENCE, concept="know"),
+        paper_translation(reply, variations, words),
+        declines(reply, variations, _SENTENCE),
+    )
+
+
+def _rules(reply: str, variations: Variations) -> object:
+    with suppress(ValueError):
+        return read_rules(reply, ["/".join(forms) for forms in variations])
+    return None
 
 
 def _dtails() -> Iterator[Reader]:
@@ -144,47 +156,19 @@ def _dtails() -> Iterator[Reader]:
         "ja": (("着る", "きる"), ("履く",), ("炊く",)),
         "ta": (("வீடு",), ("இல்லம்", "மனை"), ("அரிசி",)),
     }
-    sentence = "I know that he will come (today), so I stay. Do you know him?"
     for language, variations in lists.items():
-        inside = [row["answer"] for row in dtails_replies() if row["language"] == language]
+        inside = tuple(row["answer"] for row in dtails_replies() if row["language"] == language)
         names = tuple(form for forms in variations for form in forms)
-        samples = tuple(f"```{text}```" for text in inside) + tuple(f"```{name}```" for name in names)
-        yield Reader(
-            f"dtails choices {language}",
-            lambda reply, variations=variations: (  # type: ignore[misc]
-                # A reply without exactly two fences is not read at all.
-                read_selection(f"```{reply.replace('```', ' ')}```", variations),
-                paper_selection(f"```{reply.replace('```', ' ')}```", variations),
-                declines(reply),
-            ),
-            samples,
-            names,
-        )
-        yield Reader(
-            f"dtails translation {language}",
-            lambda reply, variations=variations: (  # type: ignore[misc]
-                read_translation(reply, variations, unicode_words(reply), source=sentence, concept="know"),
-                paper_translation(reply, variations, unicode_words(reply)),
-                declines(reply, variations, sentence),
-            ),
-            tuple(inside) + names,
-            (*names, "Note: ", "Translation: ", "(or: ", "1. ", sentence, "~~", "→"),
-        )
         document = json.dumps({"/".join(forms): "Used for x." for forms in variations}, ensure_ascii=False)
-        yield Reader(
-            f"dtails rules {language}",
-            lambda reply, variations=variations: _rules(reply, variations),  # type: ignore[misc]
-            (document, f"```json\n{document}\n```"),
-            names,
-        )
-
-
-def _rules(reply: str, variations: Variations) -> dict[str, str] | str:
-    """Return the rules in a reply, or why there are none."""
-    try:
-        return read_rules(reply, ["/".join(forms) for forms in variations])
-    except ValueError as error:
-        return str(error)
+        marks = (*names, "Note: ", "Translation: ", "(or: ", "1. ", _SENTENCE, "~~", "→")
+        fenced_samples = tuple(f"```{text}```" for text in (*inside, *names))
+        documents = (document, f"```json\n{document}\n```")
+        for kind, read, samples, pieces in (
+            ("choices", _choices, fenced_samples, names),
+            ("translation", _translations, inside + names, marks),
+            ("rules", _rules, documents, names),
+        ):
+            yield Reader(f"dtails {kind} {language}", partial(read, variations=variations), samples, pieces)
 
 
 def _others() -> Iterator[Reader]:
@@ -207,26 +191,10 @@ def _others() -> Iterator[Reader]:
     yield Reader(
         "lists, segmentations and fences",
         lambda reply: (listed(reply), segmented(reply, sentence), fenced(reply)),
-        (
-            "1. city: Paris\n2. date: 1964",
-            "- Huy (city)",
-            "他 在 研究/生命 的 起源",
-            "```text\nken\n```",
-            "Entities: a, b and c",
-        ),
-        (
-            "| a | b |\n|---|---|\n",
-            "1. ",
-            "- ",
-            "Wait, ",
-            "[他]",
-            "（名词）",
-            "/n ",
-            "错误：",
-            "Explanation:",
-            "<li>",
-        ),
-    )
+        ("1. city: Paris\n2. date: 1964", "- Huy (city)", "他 在 研究/生命 的 起源", "```text\nken\n```",
+         "Entities: a, b and c"),
+        ("| a | b |\n|---|---|\n", "1. ", "- ", "Wait, ", "[他]", "（名词）", "/n ", "错误：", "Explanation:", "<li>"),
+    )  # fmt: skip
     yield Reader(
         "oracle json",
         lambda reply: (read_answer(reply), read_paraphrases(reply)),
@@ -239,26 +207,19 @@ def _others() -> Iterator[Reader]:
         ('{"answer": ', '"paraphrases": [', '{"a": ', "[[", "1e9", "NaN", "\\ud800"),
     )
     text = "Tom Cruise starred in Mission: Impossible."
-    lists = (
-        "1. person: Tom Cruise\n2. movie: Mission: Impossible", "- Tom Cruise (actor), Nicole Kidman", "None",
-        "There are no named entities.", "city: Paris", "1. a 2. b 3. c", "[[named entity]]", "A, B, C and D",
-        "| # | type | entity |\n|---|---|---|\n| 1 | person | Tom Cruise |", "- type: person\n  entity: Tom Cruise",
-        '[{"type": "person", "name": "Tom Cruise"}]', "<person>Tom Cruise</person>", "1. person\n   - Tom Cruise",
-    )  # fmt: skip
     entity = Entity("Tom Cruise", "person", spans=((0, 10),))
     yield Reader(
         "oracle list",
         # Without its cache, which would answer repeated measurements.
         lambda reply: (read_list.__wrapped__(reply, text), read_list.__wrapped__(reply), read_named(Reply(reply)),
                        counted([Reply(reply)], entity, True)),
-        lists,
+        ("1. person: Tom Cruise\n2. movie: Mission: Impossible", "- Tom Cruise (actor), Nicole Kidman", "None",
+         "There are no named entities.", "city: Paris", "1. a 2. b 3. c", "[[named entity]]", "A, B, C and D",
+         "| # | type | entity |\n|---|---|---|\n| 1 | person | Tom Cruise |", "- type: person\n  entity: Tom Cruise",
+         '[{"type": "person", "name": "Tom Cruise"}]', "<person>Tom Cruise</person>", "1. person\n   - Tom Cruise"),
     )  # fmt: skip
-    yield Reader(
-        "strict json",
-        _strict,
-        ('{"a": 1, "b": [true, null, "c"]}',),
-        ('{"a": ', '"a": 1, ', "[[", "1e9", "-"),
-    )
+    pieces = ('{"a": ', '"a": 1, ', "[[", "1e9", "-")
+    yield Reader("strict json", _strict, ('{"a": 1, "b": [true, null, "c"]}',), pieces)
 
 
 def _strict(reply: str) -> None:
@@ -293,9 +254,14 @@ def _mutation(reader: Reader, rng: random.Random, length: int) -> str:
 
 
 def _repetition(reader: Reader, rng: random.Random, length: int) -> str:
-    piece = "".join(rng.choices(reader.tokens, k=rng.randint(1, 3)))
-    start = rng.choice(("", rng.choice(reader.samples), rng.choice(reader.tokens)))
+    start, piece = _repeat(reader, rng)
     return repeated(piece, start)(length)
+
+
+def _repeat(reader: Reader, rng: random.Random) -> tuple[str, str]:
+    """Return a beginning, and one to four pieces of the reader's grammar to repeat after it."""
+    piece = "".join(rng.choices(reader.tokens, k=rng.randint(1, 4)))
+    return rng.choice(("", rng.choice(reader.samples), rng.choice(reader.tokens))), piece
 
 
 FUZZERS: dict[str, Callable[[Reader, random.Random, int], str]] = {
@@ -321,7 +287,7 @@ def timed(reader: Reader, fuzzer: str, reply: str, *, runs: int = 1) -> Timed:
         start = time.process_time()
         reader.read(reply)
         spent.append(time.process_time() - start)
-    return Timed(reader.name, fuzzer, reply, min(spent) * 1000)
+    return Timed(fuzzer, reply, min(spent) * 1000)
 
 
 def slowest(reader: Reader, count: int, seed: int) -> Timed:
@@ -363,11 +329,9 @@ def repeated(piece: str, start: str = "") -> Callable[[int], str]:
 
 
 def repetitions(reader: Reader, count: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield ``count`` pairs of a beginning and one to four pieces of the reader's grammar to repeat after it."""
+    """Return ``count`` pairs of a beginning and what to repeat after it, the same for a seed."""
     rng = random.Random(f"{seed} {reader.name}")
-    for _ in range(count):
-        piece = "".join(rng.choices(reader.tokens, k=rng.randint(1, 4)))
-        yield rng.choice(("", rng.choice(reader.samples), rng.choice(reader.tokens))), piece
+    return (_repeat(reader, rng) for _ in range(count))
 
 
 #: Reads a labelled reply and answers in the words of its labels. Raises LookupError if the data lacks its item.
@@ -441,12 +405,10 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
     simplified = part.context
 
     def homophone(row: Mapping[str, Any]) -> str:
-        item = homophones.get(row["item"])
-        if item is None:
-            # The item was replaced after the reply was written, so that the row has its fields.
-            own = {"word": row["item"], "sentence": row["sentence"], "answers": tuple(row["answers"])}
-            fields = {**own, "function_word": False, "dialect": ""}
-            item = Item("homophones/replaced", "asked", row["language"], "builtin", fields=fields)
+        # If the item was replaced after the reply was written, the row has its fields.
+        item = homophones.get(row["item"]) or _homophone(
+            "replaced", row["language"], row["item"], row["sentence"], row["answers"]
+        )
         question = ask_about(item)
         status = judge_homophone(item, shown(row), simplified, "line", question=question, asks=1).status
         return {"correct": "C", "refused": "R"}.get(status, "W")
@@ -544,11 +506,7 @@ def score(bench: Bench) -> None:
             bench.line(f"{name}: precision / recall, agreement", f"skipped: no file {name}.jsonl in {folder}")
         for group, members in groups.items():
             one = agreement(members, read, positive)
-            figures = (
-                f"{one.precision:.3f} / {one.recall:.3f}, {one.agreed} of {one.total}"
-                if one.total
-                else "none read"
-            )
+            figures = f"{one.precision:.3f} / {one.recall:.3f}, {one.agreed} of {one.total}"
             if one.skipped:
                 figures += f" ({one.skipped} skipped: their items are not in the data)"
             bench.line(f"{name}, {group}: precision / recall, agreement", figures)
@@ -576,12 +534,8 @@ def know_nothing(bench: Bench) -> None:
         facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
         results = headline_results(facts)
         warned = {row["benchmark"] for row in facts["remarks"] if row["warning"]}
-        cells = [
-            f"{results[one].accuracy:.1%}{', warned' if one in warned else ''}"
-            if one in results
-            else "run stopped"
-            for one in names
-        ]
+        said = {one: f"{r.accuracy:.1%}{', warned' if one in warned else ''}" for one, r in results.items()}
+        cells = [said.get(one, "run stopped") for one in names]
         print(f"| {(model.__doc__ or '').rstrip('.')} (`{name}`) | {' | '.join(cells)} |", flush=True)
 
 
@@ -593,13 +547,9 @@ def fuzz(bench: Bench, count: int = 600, seed: int = 0) -> None:
         is_fast = worst.milliseconds <= LIMIT_MS
         bench.line(f"{reader.name}: slowest of {count} replies", spent, f"<= {LIMIT_MS:.0f} ms", is_fast)
         if not is_fast:
-            print(f"    {worst.shown}")
-        whole = replace(worst, reply=(worst.reply * 100)[: 100 * LENGTH])
-        megabyte = timed(reader, whole.fuzzer, whole.reply).milliseconds
-        most = 100 * LIMIT_MS
+            print(f"    {worst.reply[:60]!r}")
+        whole = timed(reader, worst.fuzzer, (worst.reply * 100)[: 100 * LENGTH]).milliseconds
+        limit = 100 * LIMIT_MS
         bench.line(
-            f"{reader.name}: the same, 1 MB",
-            f"{megabyte:.0f} ms",
-            f"<= {most / 1000:.0f} s",
-            megabyte <= most,
+            f"{reader.name}: the same, 1 MB", f"{whole:.0f} ms", f"<= {limit / 1000:.0f} s", whole <= limit
         )

@@ -94,9 +94,9 @@ def growing(scale: Scale, options: argparse.Namespace) -> None:
             line += f" {done.peak_mb:6.0f} MB"
             if before is not None:
                 added, less = cases - before[0], before[1]
-                line += f"; each added case: {(done.wall - less.wall) / added * 1e6:.0f} us wall,"
-                line += f" {(done.cpu - less.cpu) / added * 1e6:.0f} us CPU,"
-                line += f" {(done.peak_mb - less.peak_mb) / added * 1e3:.2f} kB"
+                wall, cpu = ((a - b) / added * 1e6 for a, b in ((done.wall, less.wall), (done.cpu, less.cpu)))
+                memory = (done.peak_mb - less.peak_mb) / added * 1e3
+                line += f"; each added case: {wall:.0f} us wall, {cpu:.0f} us CPU, {memory:.2f} kB"
             before = (cases, done)
             print(line, flush=True)
 

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 #: what a server does in order: send bytes, wait for seconds, then ``close``, ``reset`` or nothing (keep the connection)
@@ -45,21 +46,11 @@ class Fault:
 
 def good_answer(text: str) -> Json:
     """Return a chat completion with every field that the client reads."""
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1700000000,
-        "model": "stub-0001",
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": text, "refusal": None},
-                "finish_reason": "stop",
-                "logprobs": None,
-            }
-        ],
-        "usage": {"prompt_tokens": 4, "completion_tokens": 1, "total_tokens": 5},
-    }
+    message = {"role": "assistant", "content": text, "refusal": None}
+    choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+    usage = {"prompt_tokens": 4, "completion_tokens": 1, "total_tokens": 5}
+    facts = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1700000000, "model": "stub-0001"}
+    return {**facts, "choices": [choice], "usage": usage}
 
 
 def _encoded(content: Json) -> bytes:
@@ -84,11 +75,24 @@ def raw(head: str, body: bytes = b"") -> bytes:
 
 _HEAD = "HTTP/1.1 200 OK\ncontent-type: application/json"
 _HTML = b"<!DOCTYPE html><html><head><title>Welcome</title></head><body>It works!</body></html>"
+_ERROR = {"error": {"message": "Something went wrong.", "type": "server_error", "code": None}}
+Make = Callable[[Json], list[Step]]
 
 
-def _with(steps: Callable[..., list[Step]], *values: Any) -> Callable[[Json], list[Step]]:
-    """Return ``steps`` with these arguments after the answer."""
-    return lambda answer: steps(answer, *values)
+def body(content: Json, status: int = 200, *fields: str) -> Make:
+    """Return the steps of an answer with another body: bytes, JSON, or a function of the right body."""
+    return lambda a: [whole(content(_encoded(a)) if callable(content) else content, status, *fields)]
+
+
+def framed(fields: str, change: Callable[[bytes], bytes] = bytes, *end: Step, line: str = _HEAD) -> Make:
+    """Return the steps of an answer with other header fields; ``{n}`` is the length of the right body."""
+    return lambda a: [
+        raw(f"{line}\n{fields.replace('{n}', str(len(_encoded(a))))}", change(_encoded(a))), *end
+    ]  # fmt: skip
+
+
+def _cut(part: Callable[[Json], bytes], end: str) -> Make:
+    return lambda a: [part(a), 0.02, end]
 
 
 def _connections() -> Iterator[Fault]:
@@ -101,9 +105,9 @@ def _connections() -> Iterator[Fault]:
             ("after the header", lambda a: whole(a)[: -len(_encoded(a))]),
             ("within the body", lambda a: whole(a)[: -len(_encoded(a)) // 2]),
             ("before the last byte", lambda a: whole(a)[:-1]),
+            ("after the answer", whole),
         ):
-            yield Fault(f"{end} {name}", _with(lambda a, part, end: [part(a), 0.02, end], part, end))
-        yield Fault(f"{end} after the answer", _with(lambda a, end: [whole(a), end], end))
+            yield Fault(f"{end} {name}", _cut(part, end))
     yield Fault("keep-alive, then closed", lambda a: [whole(a), 0.05, "close"])
     yield Fault("bytes after the answer", lambda a: [whole(a) + b"\x00\xffgarbage"])
     yield Fault("empty lines before the answer", lambda a: [b"\r\n\r\n" + whole(a)])
@@ -114,28 +118,23 @@ def _connections() -> Iterator[Fault]:
 
 
 def _slow(content: bytes, size: int, wait: float) -> list[Step]:
-    steps: list[Step] = []
-    for start in range(0, len(content), size):
-        steps += [content[start : start + size], wait]
-    return steps
+    parts = (content[start : start + size] for start in range(0, len(content), size))
+    return [step for part in parts for step in (part, wait)]
 
 
 def _messages() -> Iterator[Fault]:
     """Yield wrong status lines, header fields, lengths, chunks and content codings."""
-    ok = "content-type: application/json\ncontent-length: "
-    lines = {
+    for name, line in {
         "status line without a version": "200 OK",
         "HTTP/9.9": "HTTP/9.9 200 OK",
         "status of four digits": "HTTP/1.1 2000 OK",
         "status of letters": "HTTP/1.1 abc OK",
         "no reason phrase": "HTTP/1.1 200",
         "not HTTP": "SSH-2.0-OpenSSH_9.6",
-    }
-    for name, line in lines.items():
-        yield Fault(
-            name, _with(lambda a, line: [raw(f"{line}\n{ok}{len(_encoded(a))}", _encoded(a)), "close"], line)
-        )
-    fields = {
+    }.items():
+        ok = "content-type: application/json\ncontent-length: {n}"
+        yield Fault(name, framed(ok, bytes, "close", line=line))
+    for name, text in {
         "field without a colon": "no colon here",
         "field with a NUL": "x: a\0b",
         "field name with a space": "x y: z",
@@ -144,33 +143,20 @@ def _messages() -> Iterator[Fault]:
         "3,000 fields": "\n".join(f"x-{n}: {n}" for n in range(3000)),
         "field with bytes that are not ASCII": "x: \xe4\xff",
         "bare carriage return": "x: a\rb",
-    }
-    for name, line in fields.items():
-        yield Fault(
-            name,
-            _with(
-                lambda a, line: [raw(f"{_HEAD}\n{line}\ncontent-length: {len(_encoded(a))}", _encoded(a))],
-                line,
-            ),
-        )
-    lengths = {
-        "content-length too small": lambda n: str(n // 2),
-        "content-length too large": lambda n: str(n + 50),
-        "content-length negative": lambda n: "-5",
-        "content-length of letters": lambda n: "many",
-        "content-length 99999999999999": lambda n: "99999999999999",
-        "two content-lengths": lambda n: f"{n}\ncontent-length: {n // 2}",
-        "content-length and chunked": lambda n: f"{n}\ntransfer-encoding: chunked",
-    }
-    for name, length in lengths.items():
-        yield Fault(
-            name,
-            _with(lambda a, length: [
-                raw(f"{_HEAD}\ncontent-length: {length(len(_encoded(a)))}", _encoded(a)), 0.05, "close",
-            ], length),
-        )  # fmt: skip
+    }.items():
+        yield Fault(name, framed(f"{text}\ncontent-length: {{n}}"))
+    for name, length in {
+        "content-length too small": "9",
+        "content-length too large": "{n}0",
+        "content-length negative": "-5",
+        "content-length of letters": "many",
+        "content-length 99999999999999": "99999999999999",
+        "two content-lengths": "{n}\ncontent-length: 9",
+        "content-length and chunked": "{n}\ntransfer-encoding: chunked",
+    }.items():
+        yield Fault(name, framed(f"content-length: {length}", bytes, 0.05, "close"))
     yield Fault("no length, then closed", lambda a: [raw(_HEAD, _encoded(a)), "close"])
-    for name, chunks in {
+    chunked: dict[str, Callable[[bytes], bytes]] = {
         "chunks without an end": lambda b: b"%x\r\n%s\r\n" % (len(b), b),
         "chunk size of letters": lambda b: b"zz\r\n%s\r\n0\r\n\r\n" % b,
         "chunk size negative": lambda b: b"-5\r\n%s\r\n0\r\n\r\n" % b,
@@ -178,75 +164,55 @@ def _messages() -> Iterator[Fault]:
         "chunk size too small": lambda b: b"%x\r\n%s\r\n0\r\n\r\n" % (len(b) - 9, b),
         "chunk size of 40 digits": lambda b: b"f" * 40 + b"\r\n%s\r\n0\r\n\r\n" % b,
         "chunks of one byte": lambda b: b"".join(b"1\r\n%c\r\n" % c for c in b) + b"0\r\n\r\n",
-        "no chunks at all": lambda b: b,
-    }.items():
-        yield Fault(
-            name,
-            _with(lambda a, chunks: [
-                raw(f"{_HEAD}\ntransfer-encoding: chunked", chunks(_encoded(a))), 0.05, "close",
-            ], chunks),
-        )  # fmt: skip
+        "no chunks at all": bytes,
+    }
+    for name, chunks in chunked.items():
+        yield Fault(name, framed("transfer-encoding: chunked", chunks, 0.05, "close"))
     for name, coding, coded in (
-        ("gzip that is not", "gzip", lambda b: b),
+        ("gzip that is not", "gzip", bytes),
         ("gzip cut in half", "gzip", lambda b: gzip.compress(b)[:40]),
         ("gzip with a wrong sum", "gzip", lambda b: gzip.compress(b)[:-8] + b"\0" * 8),
         ("gzip of 100 MB of spaces", "gzip", lambda b: _bomb()),
-        ("deflate that is not", "deflate", lambda b: b),
-        ("a coding that nobody knows", "xyz", lambda b: b),
+        ("deflate that is not", "deflate", bytes),
+        ("a coding that nobody knows", "xyz", bytes),
     ):
-        yield Fault(
-            name, _with(lambda a, c, e: [whole(e(_encoded(a)), 200, f"content-encoding: {c}")], coding, coded)
-        )
+        yield Fault(name, body(coded, 200, f"content-encoding: {coding}"))
+    hints = b"HTTP/1.1 103 Early Hints\r\nlink: </>\r\n\r\n"
     yield Fault("100 Continue first", lambda a: [b"HTTP/1.1 100 Continue\r\n\r\n" + whole(a)])
-    yield Fault(
-        "103 Early Hints first", lambda a: [b"HTTP/1.1 103 Early Hints\r\nlink: </>\r\n\r\n" + whole(a)]
-    )
+    yield Fault("103 Early Hints first", lambda a: [hints + whole(a)])
     for status in (204, 206, 304):
-        yield Fault(f"status {status}", _with(lambda a, s: [raw(f"HTTP/1.1 {s} Reason"), "close"], status))
-    yield Fault("redirect in a circle", lambda a: [whole({}, 307, "location: /v1/chat/completions")])
-    yield Fault("redirect to a closed port", lambda a: [whole({}, 307, "location: http://127.0.0.1:9/v1")])
+        yield Fault(f"status {status}", _only(raw(f"HTTP/1.1 {status} Reason"), "close"))
+    yield Fault("redirect in a circle", body({}, 307, "location: /v1/chat/completions"))
+    yield Fault("redirect to a closed port", body({}, 307, "location: http://127.0.0.1:9/v1"))
 
 
-_BOMBS: list[bytes] = []
+def _only(*steps: Step) -> Make:
+    return lambda a: list(steps)
 
 
+@cache
 def _bomb() -> bytes:
-    if not _BOMBS:
-        _BOMBS.append(gzip.compress(b" " * 100_000_000))
-    return _BOMBS[0]
+    return gzip.compress(b" " * 100_000_000)
 
 
 def _statuses() -> Iterator[Fault]:
     """Yield every status of an error, and bodies and waits that servers send with it."""
-    error = {"error": {"message": "Something went wrong.", "type": "server_error", "code": None}}
     for status in STATUSES:
-        yield Fault(f"status {status}", _with(lambda a, s: [whole(error, s)], status))
+        yield Fault(f"status {status}", body(_ERROR, status))
     for wait in ("0", "-1", "NaN", "soon", "1000000000", "Wed, 21 Oct 2015 07:28:00 GMT"):
-        yield Fault(
-            f"status 429, Retry-After: {wait}",
-            _with(lambda a, w: [whole(error, 429, f"retry-after: {w}")], wait),
-        )
-    for name, body in {
-        "no body": b"",
-        "HTML": _HTML,
-        "null": b"null",
-        "a list": b"[]",
-        "half JSON": b'{"error": {',
-    }.items():
-        yield Fault(f"status 503 with {name}", _with(lambda a, b: [whole(b, 503)], body))
+        yield Fault(f"status 429, Retry-After: {wait}", body(_ERROR, 429, f"retry-after: {wait}"))
+    bodies = {"no body": b"", "HTML": _HTML, "null": b"null", "a list": b"[]", "half JSON": b'{"error": {'}
+    for name, text in bodies.items():
+        yield Fault(f"status 503 with {name}", body(text, 503))
 
 
 def _bodies() -> Iterator[Fault]:
     """Yield bodies that are not the JSON of a chat completion, or that write it in an odd way."""
-    for name, body in {
+    bodies: dict[str, bytes | Callable[[bytes], bytes]] = {
         "empty body": b"", "null": b"null", "a list": b"[]", "a string": b'"hello"', "a number": b"7", "NaN": b"NaN",
         "text": b"upstream said: hello", "bytes that are not UTF-8": b"\xff\xfe\x80", "NUL bytes": b"\0" * 64,
         "100,000 brackets": b"[" * 100_000, "server-sent events": b'data: {"choices": []}\n\ndata: [DONE]\n\n',
         "a number of 5,000 digits": b'{"choices": ' + b"9" * 5000 + b"}",
-    }.items():  # fmt: skip
-        yield Fault(f"body: {name}", _with(lambda a, b: [whole(b)], body))
-    yield Fault("body: HTML", lambda a: [whole(_HTML, 200, "content-type: text/html")])
-    for name, change in {
         "half JSON": lambda b: b[: len(b) // 2],
         "a byte order mark": lambda b: b"\xef\xbb\xbf" + b,
         "UTF-16": lambda b: b.decode().encode("utf-16"),
@@ -256,20 +222,25 @@ def _bodies() -> Iterator[Fault]:
         "a comma too many": lambda b: b[:-1] + b",}",
         "keys twice": lambda b: b'{"choices": [], "usage": 7, ' + b[1:],
         "another key of 1 MB": lambda b: b'{"' + b"k" * 2**20 + b'": 1, ' + b[1:],
-    }.items():
-        yield Fault(f"body: {name}", _with(lambda a, c: [whole(c(_encoded(a)))], change))
+    }  # fmt: skip
+    for name, content in bodies.items():
+        yield Fault(f"body: {name}", body(content))
+    yield Fault("body: HTML", body(_HTML, 200, "content-type: text/html"))
 
 
 _MISSING = object()
+#: the field whose values may leave no text: a content that is null, missing or a list of parts is an empty reply
+_CONTENT = "choices.0.message.content"
+_FINISH = "choices.0.finish_reason"
 _SHAPES: list[tuple[str, list[Json]]] = [
     ("choices", [_MISSING, None, {}, [], "text", 7, [None], ["x"], [[]]]),
     ("choices.0.message", [_MISSING, None, [], "text", 7]),
-    ("choices.0.message.content", [_MISSING, None, 7, True, {}, [], [None], [{"type": "text"}], [{"text": 7}]]),
+    (_CONTENT, [_MISSING, None, 7, True, {}, [], [None], [{"type": "text"}], [{"text": 7}]]),
     ("choices.0.message.refusal", [7, [], {}]),
     ("choices.0.message.tool_calls", [7, "x", [None]]),
     ("choices.0.message.reasoning_content", [7, [], "\ud800"]),
     ("choices.0.index", [None, "0", -1, 1e30]),
-    ("choices.0.finish_reason", [_MISSING, None, 7, [], "odd", "error"]),
+    (_FINISH, [_MISSING, None, 7, [], "odd", "error", "length"]),
     ("choices.0.logprobs", [
         7, "x", {"content": "x"}, {"content": [None]}, {"content": [{"token": "a", "logprob": "x"}]},
         {"content": [{"token": "a", "logprob": float("nan"), "top_logprobs": 7}]},
@@ -284,8 +255,12 @@ _SHAPES: list[tuple[str, list[Json]]] = [
     ("created", ["x", 10**30]),
     ("error", [{"message": "overloaded", "code": 503}, "overloaded", 7]),
 ]  # fmt: skip
-#: the field whose values may leave no text: a content that is null, missing or a list of parts is an empty reply
-_CONTENT = "choices.0.message.content"
+#: values whose verdicts may be others
+_OTHERS: list[tuple[str, str, tuple[str, ...]]] = [
+    *((_CONTENT, text, ("wrong", "unparsed")) for text in ("\ud800", "\0", "")),
+    (_FINISH, "content_filter", ("refused",)),
+    (_FINISH, "tool_calls", ("unparsed",)),
+]
 
 
 def _shown(value: Json) -> str:
@@ -293,47 +268,31 @@ def _shown(value: Json) -> str:
     return text if len(text) <= 60 else f"{text[:30]}... ({len(text):,} characters)"
 
 
-def changed(answer: Json, path: str, value: Json) -> Json:
-    """Return a copy of ``answer`` with another value at ``path``."""
-    result = copy.deepcopy(answer)
+def value(path: str, new: Json, allowed: tuple[str, ...] = ()) -> Fault:
+    """Return the fault of a right answer with another value at ``path``."""
     *folders, last = path.split(".")
-    place = result
-    for name in folders:
-        place = place[int(name)] if isinstance(place, list) else place[name]
-    if value is _MISSING:
-        del place[last]
-    else:
-        place[last] = value
-    return result
+
+    def steps(answer: Json) -> list[Step]:
+        result = place = copy.deepcopy(answer)
+        for name in folders:
+            place = place[int(name)] if isinstance(place, list) else place[name]
+        if new is _MISSING:
+            del place[last]
+        else:
+            place[last] = new
+        return [whole(result)]
+
+    return Fault(f"{path} = {_shown(new)}", steps, allowed)
 
 
 def _shapes() -> Iterator[Fault]:
     """Yield values of the wrong type or size at each field of a chat completion."""
     for path, values in _SHAPES:
-        for value in values:
-            yield Fault(
-                f"{path} = {_shown(value)}",
-                _with(lambda a, p, v: [whole(changed(a, p, v))], path, value),
-                ("unparsed",)
-                if path == _CONTENT and (value in (_MISSING, None) or isinstance(value, list))
-                else (),
-            )
-    for name, text in (("half a surrogate", "\ud800"), ("a NUL", "\0"), ("nothing", "")):
-        yield Fault(
-            f"content: {name}",
-            _with(lambda a, t: [whole(changed(a, "choices.0.message.content", t))], text),
-            ("wrong", "unparsed"),
-        )
-    for reason, verdicts in {
-        "content_filter": ("refused",),
-        "length": (),
-        "tool_calls": ("unparsed",),
-    }.items():
-        yield Fault(
-            f"finish_reason {reason}",
-            _with(lambda a, r: [whole(changed(a, "choices.0.finish_reason", r))], reason),
-            verdicts,
-        )
+        for new in values:
+            is_empty = path == _CONTENT and (new in (_MISSING, None) or isinstance(new, list))
+            yield value(path, new, ("unparsed",) if is_empty else ())
+    for other in _OTHERS:
+        yield value(*other)
 
 
 def server_faults() -> list[Fault]:

@@ -1,8 +1,8 @@
 """A stub OpenAI-compatible server with a fixed delay, deterministic answers and injected faults.
 
-    python bench/stub_server.py --port 0 --delay 0.2
+    python bench/stub_server.py '{"port": 8000, "delay": 0.2}'
 
-prints its base URL (ending in ``/v1``) in the first line and serves until it is killed. In a test::
+prints its base URL (ending in ``/v1``) in the first line and serves until its standard input closes. In a test::
 
     with running_stub(delay=0.01) as stub:
         ... stub.url ... stub.stats()
@@ -21,7 +21,6 @@ The key ``wrong`` gets a 401, ``forbidden`` a 403.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import json
@@ -33,7 +32,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"
 
 @dataclass(slots=True)
 class StubOptions:
-    """The server's options; every field is a command-line option of the same name.
+    """The server's options, which its command line has as JSON.
 
     :param delay: seconds from request to answer, also for faults.
     :param always_500: prompts with one of these texts, separated by ``|``, always get a 500.
@@ -63,7 +62,6 @@ class StubOptions:
     limit: str = ""
     fail_all: bool = False
     answer: str = "hash"
-    until_stdin_closes: bool = False
 
 
 @dataclass(slots=True)
@@ -170,16 +168,8 @@ def answer_text(rule: str, prompt: str, sample: int = 0) -> str:
         return str(number + 1 if number % 5 else number)
     if rule.startswith("constant:"):
         return rule.removeprefix("constant:")
-    texts = {
-        "echo": prompt,
-        "empty": "",
-        "control": "A\x1b[31mred\x1b[0m\x00\x07\u202e",
-        "huge": "A" + " very" * 400_000,
-        "sample": str(sample),
-    }
-    if rule not in texts:
-        raise ValueError(f"unknown answer rule {rule!r}")
-    return texts[rule]
+    texts = {"echo": prompt, "empty": "", "sample": str(sample), "huge": "A" + " very" * 400_000}
+    return {**texts, "control": "A\x1b[31mred\x1b[0m\x00\x07\u202e"}[rule]
 
 
 @dataclass(slots=True)
@@ -223,10 +213,6 @@ def _limited(**headers: str) -> Answer:
     return _error(429, "Rate limit reached.", "rate_limit_exceeded", error_type="requests", **headers)
 
 
-def _unsupported(param: str, message: str, code: str = "unsupported_parameter") -> Answer:
-    return _error(400, message, code, param=param)
-
-
 class Stub:
     """Decides the answers, independent of sockets."""
 
@@ -236,7 +222,6 @@ class Stub:
         calls, _, seconds = options.limit.partition(":")
         self.limit = Window(float(calls), float(seconds)) if calls else None
         self._failing = options.always_500.split("|") if options.always_500 else []
-        answer_text(options.answer, "0")
 
     def answer(self, body: bytes, authorization: str) -> Answer:
         """Return the answer to one call."""
@@ -247,8 +232,7 @@ class Stub:
             return _error(400, "We could not parse the JSON body of your request.", None)
         turns = json.dumps([model, messages], ensure_ascii=False).encode("utf-8", "surrogatepass")
         key = hashlib.blake2b(turns, digest_size=12).digest()
-        counts = self.counts
-        counts.attempts[key] += 1
+        self.counts.attempts[key] += 1
         prompt = next((m["content"] for m in reversed(messages) if m["role"] == "user"), "")
         return self._fault(data, model, key, prompt, authorization) or self._reply(data, model, prompt)
 
@@ -294,25 +278,12 @@ class Stub:
             choices.append({"index": index, "message": message, "finish_reason": finish, "logprobs": None})
             if data.get("logprobs") and model != "no-logprobs":
                 choices[-1]["logprobs"] = {"content": _logprobs(tokens[:5], data.get("top_logprobs", 0))}
-        prompt_tokens = sum(len(m["content"]) for m in data["messages"]) // 4
-        hidden = min(reasoning, completion)
-        return (
-            200,
-            {
-                "id": "chatcmpl-stub",
-                "object": "chat.completion",
-                "created": 1700000000,
-                "model": f"{model}-0001",
-                "choices": choices,
-                "usage": {
-                    "prompt_tokens": prompt_tokens,
-                    "completion_tokens": completion,
-                    "total_tokens": prompt_tokens + completion,
-                    "completion_tokens_details": {"reasoning_tokens": hidden},
-                },
-            },
-            {},
-        )
+        sent = sum(len(m["content"]) for m in data["messages"]) // 4
+        usage: dict[str, Any] = {"prompt_tokens": sent, "completion_tokens": completion}
+        usage["total_tokens"] = sent + completion
+        usage["completion_tokens_details"] = {"reasoning_tokens": min(reasoning, completion)}
+        facts = {"id": "chatcmpl-stub", "object": "chat.completion", "created": 1700000000}
+        return 200, {**facts, "model": f"{model}-0001", "choices": choices, "usage": usage}, {}
 
 
 def _logprobs(tokens: list[str], top: int) -> list[dict[str, Any]]:
@@ -324,29 +295,16 @@ def _logprobs(tokens: list[str], top: int) -> list[dict[str, Any]]:
     return entries
 
 
+_MISSING = "The model `missing` does not exist or you do not have access to it."
+_QUOTA = "You exceeded your current quota, please check your plan and billing details."
+_LONG = "This model's maximum context length is 8 tokens.\nHowever, you sent more."
+_FILTER = "The response was filtered due to the prompt triggering the content management policy."
 #: by the model's name
 _REFUSALS: dict[str, Answer] = {
-    "missing": _error(
-        404, "The model `missing` does not exist or you do not have access to it.", "model_not_found"
-    ),
-    "quota": _error(
-        429,
-        "You exceeded your current quota, please check your plan and billing details.",
-        "insufficient_quota",
-        error_type="insufficient_quota",
-    ),
-    "too-long": _error(
-        400,
-        "This model's maximum context length is 8 tokens.\nHowever, you sent more.",
-        "context_length_exceeded",
-        param="messages",
-    ),
-    "filtered": _error(
-        400,
-        "The response was filtered due to the prompt triggering the content management policy.",
-        "content_filter",
-        param="prompt",
-    ),
+    "missing": _error(404, _MISSING, "model_not_found"),
+    "quota": _error(429, _QUOTA, "insufficient_quota", error_type="insufficient_quota"),
+    "too-long": _error(400, _LONG, "context_length_exceeded", param="messages"),
+    "filtered": _error(400, _FILTER, "content_filter", param="prompt"),
 }
 
 
@@ -354,18 +312,13 @@ def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
     """Return the fault of the scenario that the model's name chooses."""
     if model.startswith("reasoner"):
         if data.get("temperature", 1) != 1:
-            return _unsupported(
-                "temperature",
-                f"Unsupported value: 'temperature' does not support {data['temperature']} with this model."
-                " Only the default (1) value is supported.",
-                "unsupported_value",
-            )
+            text = f"Unsupported value: 'temperature' does not support {data['temperature']} with this model."
+            text += " Only the default (1) value is supported."
+            return _error(400, text, "unsupported_value", param="temperature")
         if "max_tokens" in data:
-            return _unsupported(
-                "max_tokens",
-                "Unsupported parameter: 'max_tokens' is not supported with this model."
-                " Use 'max_completion_tokens' instead.",
-            )
+            text = "Unsupported parameter: 'max_tokens' is not supported with this model."
+            text += " Use 'max_completion_tokens' instead."
+            return _error(400, text, "unsupported_parameter", param="max_tokens")
     if model == "no-n" and (data.get("n") or 1) > 1:
         return _error(400, "The request cannot be served.", "invalid_request_error")
     if model == "strict" and (unknown := set(data) - {"model", "messages", "temperature", "max_tokens"}):
@@ -377,13 +330,13 @@ def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
     if model.startswith("status-"):
         return _error(int(model.removeprefix("status-")), "Something\r\nwent \x1b[31mwrong.", None)
     if model.startswith("limited-") and attempt == 1:
-        wait = {
-            "seconds": ("retry_after", "0.3"),
-            "ms": ("retry_after_ms", "250"),
-            "date": ("retry_after", formatdate(time.time() + 3, usegmt=True)),
+        date = formatdate(time.time() + 3, usegmt=True)
+        waits = {
+            "seconds": {"retry_after": "0.3"},
+            "ms": {"retry_after_ms": "250"},
+            "date": {"retry_after": date},
         }
-        name, value = wait[model.removeprefix("limited-")]
-        return _limited(**{name: value})
+        return _limited(**waits[model.removeprefix("limited-")])
     return None
 
 
@@ -469,17 +422,15 @@ class _Connection(asyncio.Protocol):
 
 
 async def serve(options: StubOptions) -> None:
-    """Serve until cancelled, or with ``until_stdin_closes`` until standard input closes."""
+    """Serve until standard input closes."""
     loop = asyncio.get_running_loop()
     stub = Stub(options)
     server = await loop.create_server(
         lambda: _Connection(stub, loop), "127.0.0.1", options.port, backlog=1024
     )
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
-    if options.until_stdin_closes:
-        await loop.run_in_executor(None, sys.stdin.read)
-        os._exit(0)
-    await server.serve_forever()
+    await loop.run_in_executor(None, sys.stdin.read)
+    os._exit(0)
 
 
 class RunningStub:
@@ -512,14 +463,9 @@ class RunningStub:
 @contextmanager
 def running_stub(**options: Any) -> Iterator[RunningStub]:
     """Run a stub server during a ``with`` block; the options are the fields of :class:`StubOptions`."""
-    names = {f.name for f in fields(StubOptions)}
-    if unknown := set(options) - names:
-        raise TypeError(f"unknown stub option {min(unknown)!r}; choose from {', '.join(sorted(names))}")
     # -I -S: start without site-packages, which takes only about 50 ms.
-    command = [sys.executable, "-I", "-S", str(Path(__file__).resolve()), "--until-stdin-closes"]
-    for name, value in options.items():
-        flag = "--" + name.replace("_", "-")
-        command += [flag] * bool(value) if isinstance(value, bool) else [flag, str(value)]
+    arguments = json.dumps(asdict(StubOptions(**options)))
+    command = [sys.executable, "-I", "-S", str(Path(__file__).resolve()), arguments]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -535,20 +481,6 @@ def running_stub(**options: Any) -> Iterator[RunningStub]:
         process.stdout.close()
 
 
-def main() -> None:
-    """Run the server with the options of the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for f in fields(StubOptions):
-        flag = "--" + f.name.replace("_", "-")
-        if isinstance(f.default, bool):
-            parser.add_argument(flag, action="store_true")
-        else:
-            parser.add_argument(flag, type=type(f.default), default=f.default)
-    with suppress(KeyboardInterrupt):
-        asyncio.run(serve(StubOptions(**vars(parser.parse_args()))))
-
-
 if __name__ == "__main__":
-    main()
+    with suppress(KeyboardInterrupt):
+        asyncio.run(serve(StubOptions(**json.loads(sys.argv[1]) if sys.argv[1:] else {})))

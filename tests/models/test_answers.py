@@ -134,14 +134,46 @@ def test_error_in_a_stream_is_that_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [5, {"choices": [4]}, {"choices": [{"index": {}}]}, {"type": "message_start"}],
-)
-def test_odd_events_are_one_line(data: Any) -> None:
-    """A hostile stream is an error of its call."""
-    got = error(asked(lambda call: (200, {}, events(data).decode())))
+    ("text", "said"),
+    [
+        ("data: 5\n\n", ""),
+        ('data: {"choices": [4]}\n\n', ""),
+        ('data: {"choices": [{"index": {}}]}\n\n', ""),
+        ('data: {"type": "message_start"}\n\n', ""),
+        ("[" * 5_000, "nested too deeply"),
+        ('{"usage": ' + "9" * 5_000 + "}", "an integer has too many digits"),
+        ('{"choices": [{"message": {"content": "x"}, "finish_reason": ["stop"]}]}', "finish_reason of JSON type array"),
+        ('{"choices": [{"finish_reason": "stop"}]}', "a message of JSON type null"),
+    ],
+    ids=range(8),
+)  # fmt: skip
+def test_answers_that_no_api_sends_are_one_line(text: str, said: str) -> None:
+    """A hostile answer or stream is an error of its call, which says what is odd and not what Python calls it."""
+    got = error(asked(lambda call: (200, {"content-type": "application/json"}, text)), said)
     assert got.kind in ("response", "connection")
-    assert "\n" not in got.message
+    assert got.transient
+
+
+TOKEN: dict[str, Any] = {"token": "a", "logprob": -1.0}
+
+
+@pytest.mark.parametrize(
+    ("choice", "more"),
+    [
+        (
+            {"logprobs": {"content": [TOKEN | {"token": {"__array__": "!!!", "type": "zz", "shape": [1]}}]}},
+            {},
+        ),
+        ({"logprobs": {"content": [TOKEN | {"top_logprobs": [{"token": 1, "logprob": -1.0}]}]}}, {}),
+        ({}, {"cost_usd": -1}),
+        ({}, {"cost_usd": 10**400}),
+    ],
+)
+def test_fields_of_another_type_are_left_out(choice: Mapping[str, Any], more: Mapping[str, Any]) -> None:
+    """A server may send any JSON in place of log probabilities and a cost; its answer is kept."""
+    answer = {"choices": [{"message": {"content": "yes"}, **choice}], **more}
+    got = reply(asked(lambda call: (200, {}, answer)))
+    assert (got.text, got.logprobs, got.cost_usd) == ("yes", None, None)
 
 
 def thinks(finish: str = "stop", spent: int = 0, **message: Any) -> Callable[[Call], Answer]:
@@ -163,13 +195,18 @@ def test_text_only_among_the_thoughts_names_the_parser(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "message",
-    [{"content": "Paris", "reasoning": "Hm."}, {"content": None, "reasoning": "Hm.", "refusal": "No."},
-     {"content": None, "reasoning": "Hm.", "tool_calls": [{"id": "1"}]}, {"content": "", "reasoning": ""}],
-)  # fmt: skip
-def test_other_replies_with_thoughts_are_replies(message: Mapping[str, Any]) -> None:
+    ("message", "text", "finish"),
+    [
+        ({"content": "Paris"}, "Paris", "stop"),
+        ({"content": None, "refusal": "No."}, "No.", "content_filter"),
+        ({"content": None, "tool_calls": [{"id": "1"}]}, "", "stop"),
+        ({"content": "", "reasoning": ""}, "", "stop"),
+    ],
+)
+def test_other_replies_with_thoughts_are_replies(message: dict[str, Any], text: str, finish: str) -> None:
     """An answer, a refusal, a call of a tool and an empty reply are no mistake of a parser."""
-    assert reply(asked(thinks(**message))).finish_reason in ("stop", "content_filter")
+    got = reply(asked(thinks(**{"reasoning": "Hm."} | message)))
+    assert (got.text, got.finish_reason) == (text, finish)
 
 
 @pytest.mark.parametrize("message", [{"content": "", "reasoning": "Hm."}, {"content": None}])

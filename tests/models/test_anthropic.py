@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from fixtures.apis import Answer, Call, serving
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.models.api.anthropic import AnthropicModel
-from pytest_llmprops.models.base import CallOptions, Result
-from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.base import Result
+from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.secrets import Secrets
-from tests.support.backends import called, error, fatal, make, refuse
-from tests.support.message_batches import MessageBatchServer
+from tests.support.backends import called, error, make, refuse
 
 KEY = "sk-ant-api03-0123456789"
 HELLO = Chat.user("Hello", max_tokens=16)
 
 
-class Scripted(MessageBatchServer):
-    """Answers each message with the next of :attr:`answers`, and keeps what was sent."""
-
-    def post(self, path: str, body: bytes, authorization: str) -> tuple[int, Any]:
-        """Return the next answer; the last one for ever."""
-        assert path == "/v1/messages"
-        self.bodies.append(json.loads(body))
-        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-
-    answers: list[tuple[int, Any]]
-
-
 @pytest.fixture
-def ask(
-    start_batch_server: Callable[..., Scripted], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[Result, Scripted, AnthropicModel]]:
-    """Return a function that sends a request to a server with these answers."""
+def ask(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Result, Any, AnthropicModel]]:
+    """Return a function that sends a request to a server with an answer; it returns (result, body, model)."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
 
-    def send(request: Chat, *answers: tuple[int, Any], name: str = "claude-x") -> Any:
-        server = start_batch_server(Scripted)
-        server.answers = list(answers) or [(200, message("Hi"))]
-        spec = parse_spec(f"{name}?base_url={server.url}&price_in=10&price_out=20")
-        model = AnthropicModel(spec, CallOptions(timeout=60))
+    def send(request: Chat, answer: Any = None, status: int = 200) -> Any:
+        bodies = []
 
-        return called(model, request)[0], server, model
+        def respond(call: Call) -> Answer:
+            assert call.path == "/v1/messages"
+            bodies.append(call.body)
+            return status, {}, answer or message("Hi")
+
+        with serving(respond) as url:
+            model = make("anthropic:claude-x?price_in=10&price_out=20", base_url=url)
+            [result] = called(model, request)
+        [body] = bodies
+        return result, body, model
 
     return send
 
@@ -74,8 +64,7 @@ def test_a_conversation_is_sent_as_the_api_takes_it(ask: Any) -> None:
     roles = ("user", "assistant", "user")
     turns = (Message("system", "Be brief."), *map(Message, roles, "ABC"))
     request = Chat(turns, temperature=0.5, max_tokens=16, stop=("###",), extra=(("top_k", 5),))
-    reply, server, model = ask(request, (200, message("D", "E", cache_read_input_tokens=8)))
-    [body] = server.bodies
+    reply, body, model = ask(request, message("D", "E", cache_read_input_tokens=8))
     assert body == {
         "model": "claude-x",
         "system": "Be brief.",
@@ -93,28 +82,15 @@ def test_a_conversation_is_sent_as_the_api_takes_it(ask: Any) -> None:
 
 def test_what_the_api_lacks_is_a_deviation(ask: Any) -> None:
     """Log probabilities and stops of white space are left out, and a limit is added; all are recorded."""
-    reply, server, model = ask(Chat.user("Hello", logprobs=5, stop=("\n",), extra=(("seed", 1),)))
+    reply, body, model = ask(Chat.user("Hello", logprobs=5, stop=("\n",), extra=(("seed", 1),)))
     assert reply.text == "Hi"
-    assert server.bodies[0].keys() == {"model", "messages", "max_tokens"}
+    assert body.keys() == {"model", "messages", "max_tokens"}
     assert model.deviations() == (
         "logprobs left out",
         "seed left out",
         "stop left out",
         "at most 4096 tokens, because the API requires a limit",
     )
-
-
-@pytest.mark.parametrize(
-    ("reason", "finish"),
-    [
-        ("end_turn", "stop"),
-        ("refusal", "content_filter"),
-    ],
-)
-def test_reasons_to_stop(ask: Any, reason: str, finish: str) -> None:
-    """A refusal of the provider is a content filter's, and a limit is one."""
-    reply, _, _ = ask(HELLO, (200, message("Hi", reason=reason)))
-    assert (reply.text, reply.finish_reason) == ("Hi", finish)
 
 
 INVALID = "invalid_request_error"
@@ -135,21 +111,23 @@ def test_errors(
 ) -> None:
     """Each error says what to do, and shows no key."""
     request = Chat.user("Hello", max_tokens=9, extra=(("top_k", 5),))
-    result = Secrets.of_run({}, ()).error(error(ask(request, (status, refusal(kind, text)))[0], expected))
+    result = Secrets.of_run({}, ()).error(error(ask(request, refusal(kind, text), status)[0], expected))
     assert KEY not in result.message
     assert (result.fatal, result.transient) == (is_fatal, is_transient)
 
 
-def test_a_filtered_prompt_is_refused(ask: Any) -> None:
-    """The provider's content filter gives an empty reply, not an error."""
-    reply, _, _ = ask(HELLO, (400, refusal(INVALID, "Output blocked by content filtering policy")))
+def test_refusals_of_the_provider_are_replies(ask: Any) -> None:
+    """A reply or a prompt that its content filter withheld is not an error."""
+    reply, _, _ = ask(HELLO, message("Hi", reason="refusal"))
+    assert (reply.text, reply.finish_reason) == ("Hi", "content_filter")
+    reply, _, _ = ask(HELLO, refusal(INVALID, "Output blocked by content filtering policy"), 400)
     assert reply == Reply(finish_reason="content_filter", cost_usd=0.0)
 
 
 @pytest.mark.parametrize("answer", [{"content": "Hi"}, {"content": [{"text": 5}], "stop_reason": 3}])
 def test_an_answer_of_another_kind_is_an_error(ask: Any, answer: Any) -> None:
     """Untrusted answers never end in a traceback."""
-    error(ask(HELLO, (200, answer))[0])
+    error(ask(HELLO, answer)[0])
 
 
 def test_specifications() -> None:
@@ -162,15 +140,3 @@ def test_specifications() -> None:
     # With a server of one's own, every bare name is its model.
     assert parse_spec("claude-x", base_url="http://gpu:8000/v1").backend == "openai"
     refuse("claude-x?base_url=nowhere", "base_url nowhere: write http://HOST")
-
-
-@pytest.mark.parametrize(
-    ("key", "said"), [("", "set the environment variable ANTHROPIC_API_KEY"), ("ä", "not allowed")]
-)
-def test_a_key_is_needed_for_calls(monkeypatch: pytest.MonkeyPatch, key: str, said: str) -> None:
-    """A missing key is one line, before any call."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
-    spec, options = parse_spec("claude-x"), CallOptions()
-    assert said in find_backend("anthropic").missing(spec, options)
-    [result] = asyncio.run(AnthropicModel(spec, options).chat([HELLO]))
-    assert fatal(result).kind == "key"

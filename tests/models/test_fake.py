@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 
 import pytest
@@ -101,35 +100,34 @@ def test_random_follows_from_prompt_and_sample() -> None:
     assert first != texts(ask(make("fake:random?choices=A,B,C&seed=3"), *prompts, sample=1))
 
 
-def test_list_file_as_lines_or_json(tmp_path: Path) -> None:
-    """A list file has one reply per line or is a JSON list, which may also contain errors."""
-    lines = tmp_path / "lines.txt"
-    lines.write_text("A\nB\n", encoding="utf-8")
-    assert texts(ask(make(f"fake:list?file={lines}"), "1", "2")) == ["A", "B"]
-    data = [{"text": "C", "finish_reason": "length"}, {"error": "down", "transient": True}]
-    listed = tmp_path / "list.json"
-    listed.write_text(json.dumps(data), encoding="utf-8")
-    cut, down = ask(make(f"fake:list?file={listed}"), "1", "2")
-    assert (reply(cut).text, reply(cut).finish_reason) == ("C", "length")
-    assert error(down).transient
-
-
-def test_rule_file(tmp_path: Path) -> None:
-    """A rule file is a JSON list of match and reply."""
-    file = tmp_path / "rules.json"
-    file.write_text(json.dumps([{"match": "^a", "reply": "A"}, {"match": "", "reply": "B"}]))
-    assert texts(ask(make(f"fake:rule?file={file}"), "abc", "xyz")) == ["A", "B"]
-
-
-def test_function_file(tmp_path: Path) -> None:
-    """A function of a Python file can reply; editing the file changes the identity."""
-    file = tmp_path / "replies.py"
-    file.write_text("def shout(chat):\n    return chat.prompt.upper()\n")
-    spec = f"fake:call?file={file}&function=shout"
-    before = make(spec)
-    assert texts(ask(before, "a")) == ["A"]
-    file.write_text("def shout(chat):\n    return 'other'\n")
-    assert make(spec).identity != before.identity
+@pytest.mark.parametrize(
+    ("spec", "content", "first", "second"),
+    [
+        ("fake:list?file=FILE", "A\nB\n", ("A", "stop"), ("B", "stop")),
+        (
+            "fake:list?file=FILE", '[{"text": "C", "finish_reason": "length"}, {"error": "down", "transient": true}]',
+            ("C", "length"), ("down", True),
+        ),
+        (
+            "fake:rule?file=FILE", '[{"match": "^a", "reply": "A"}, {"match": "", "reply": "B"}]',
+            ("A", "stop"), ("B", "stop"),
+        ),
+        (
+            "fake:call?file=FILE&function=shout", "def shout(chat):\n    return chat.prompt.upper()\n",
+            ("ABC", "stop"), ("XYZ", "stop"),
+        ),
+    ],
+)  # fmt: skip
+def test_replies_of_a_file(spec: str, content: str, first: object, second: object, tmp_path: Path) -> None:
+    """A file has one reply per line, a JSON list of replies, errors or rules, or a function; it is in the identity."""
+    file = tmp_path / "file"
+    file.write_text(content, encoding="utf-8")
+    model = make(spec.replace("FILE", str(file)))
+    results = ask(model, "abc", "xyz")
+    seen = [(r.text, r.finish_reason) if isinstance(r, Reply) else (r.message, r.transient) for r in results]
+    assert seen == [first, second]
+    file.write_text(content.replace("A", "D").replace("upper", "lower").replace("C", "E"), encoding="utf-8")
+    assert make(spec.replace("FILE", str(file))).identity != model.identity
 
 
 def test_requested_failures_succeed_at_the_second_attempt() -> None:
@@ -140,35 +138,24 @@ def test_requested_failures_succeed_at_the_second_attempt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "content", "said"),
     [
-        ("fake:nonsense", "unknown fake model 'nonsense'"),
-        ("fake:list", "add file=PATH"),
-        ("fake:list?file=/no/such/file", "cannot read /no/such/file: No such file"),
-        ("fake:echo?delay=soon", "delay must be a number"),
-        ("fake:echo?price_in=1", "give price_in and price_out"),
+        ("nonsense", "", "unknown fake model 'nonsense'"),
+        ("list", "", "add file=PATH"),
+        ("list?file=/no/such/file", "", "cannot read /no/such/file: No such file"),
+        ("echo?delay=soon", "", "delay must be a number"),
+        ("echo?price_in=1", "", "give price_in and price_out"),
+        ("rule?file=FILE", "{", "is not JSON"),
+        ("rule?file=FILE", '[{"match": "(", "reply": "A"}]', "is not a regular expression"),
+        ("rule?file=FILE", '[{"reply": "A"}]', "rule 1: write"),
+        ("list?file=FILE", "[1]", "entry 1: not a reply; write a text"),
+        ("call?file=FILE", "x = 1", "has no function 'reply'"),
     ],
 )
-def test_bad_specifications_give_one_line(spec: str, said: str) -> None:
-    """A wrong name, file or parameter is a one-line UsageError that names it."""
-    refuse(spec, said)
-
-
-@pytest.mark.parametrize(
-    ("content", "kind", "said"),
-    [
-        ("{", "rule", "is not JSON"),
-        ('[{"match": "(", "reply": "A"}]', "rule", "is not a regular expression"),
-        ('[{"reply": "A"}]', "rule", "rule 1: write"),
-        ("[1]", "list", "entry 1: not a reply; write a text"),
-        ("x = 1", "call", "has no function 'reply'"),
-    ],
-)
-def test_bad_files_give_one_line(tmp_path: Path, content: str, kind: str, said: str) -> None:
-    """A file that cannot be used is a one-line UsageError with the reason."""
-    file = tmp_path / "file"
-    file.write_text(content)
-    refuse(f"fake:{kind}?file={file}", said)
+def test_what_cannot_be_used_gives_one_line(spec: str, content: str, said: str, tmp_path: Path) -> None:
+    """A wrong name, parameter or file is a one-line UsageError that names it."""
+    (tmp_path / "file").write_text(content)
+    refuse(f"fake:{spec.replace('FILE', str(tmp_path / 'file'))}", said)
 
 
 def test_fake_base_model() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -63,44 +64,22 @@ def nllb(folders: dict[str, Path]) -> Any:
 
 
 class Spy:
-    """Records the arguments and results of the library's generate."""
+    """Records the arguments of the library's generate."""
 
     def __init__(self, model: Any, patch: pytest.MonkeyPatch) -> None:
         self.settings: list[dict[str, Any]] = []
-        self.generated: list[list[list[int]]] = []
         one(model)
         self.tokenizer = model.tokenizer
         original = model.network.generate
 
         def generate(**settings: Any) -> Any:
-            lines = original(**settings)
             self.settings.append(settings)
-            self.generated.append(lines.tolist())
-            return lines
+            return original(**settings)
 
         patch.setattr(model.network, "generate", generate)
 
     def number(self, token: str) -> int:
         return int(self.tokenizer.convert_tokens_to_ids(token))
-
-
-@pytest.mark.parametrize("name", FORCED)
-def test_forced_language_codes(name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source's token precedes every text, and the target's token is the first one generated."""
-    model = make(f"hf:{folders[name]}?max_new_tokens=4")
-    spy = Spy(model, monkeypatch)
-    english, afrikaans, farsi = map(spy.number, FORCED[name])
-    assert spy.tokenizer.unk_token_id not in (english, afrikaans, farsi)
-    assert texts(model.translate([*asked("af")[:3], *asked("fa")[:3], Translate("Home", "af", "fa")]))
-    seen = {
-        (settings["forced_bos_token_id"], *lines[0][:1])
-        for settings, lines in zip(spy.settings, spy.generated, strict=True)
-    }
-    assert seen == {(afrikaans, 2), (farsi, 2)}
-    for settings, lines in zip(spy.settings, spy.generated, strict=True):
-        assert {line[1] for line in lines} == {settings["forced_bos_token_id"]}
-    sources = [row[0] for settings in spy.settings for row in settings["input_ids"].tolist()]
-    assert sorted(sources) == sorted([english] * 6 + [afrikaans])
 
 
 @pytest.mark.parametrize("name", TAGGED)
@@ -122,18 +101,23 @@ def test_language_codes_before_the_text(
     assert not any("forced_bos_token_id" in settings for settings in spy.settings)
 
 
-def alone(name: str, folder: Path, target: str, beams: int = 1) -> list[str]:
-    """Return each text's translation by the library, one at a time, as in the family's model card."""
+def alone(name: str, folder: Path, *targets: str, beams: int = 1) -> list[str]:
+    """Return each text's translation by the library, one at a time, as in the family's model card.
+
+    :param targets: the codes of the texts' languages, in turn.
+    """
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     translations = []
-    for text in tiny.TEXTS:
+    for text, target in zip(tiny.TEXTS, cycle(targets), strict=False):
+        token = tokenizer.convert_tokens_to_ids(target)
+        assert token != tokenizer.unk_token_id
         more: dict[str, Any] = {}
         if name in FORCED:
             tokenizer.src_lang = FORCED[name][0].strip("_")
-            more["forced_bos_token_id"] = tokenizer.convert_tokens_to_ids(target)
+            more["forced_bos_token_id"] = token
         else:
             text = f"{target} {text}"
         settings = {"num_beams": beams, "max_new_tokens": 12, "max_length": None, "forced_eos_token_id": None}
@@ -144,16 +128,20 @@ def alone(name: str, folder: Path, target: str, beams: int = 1) -> list[str]:
 
 @pytest.mark.parametrize("name", SAVE)
 def test_batches_equal_single_texts(name: str, folders: dict[str, Path]) -> None:
-    """A batch of eight texts gives the library's translation of each text alone, in order."""
-    target = FORCED[name][1] if name in FORCED else TAGGED[name][0]
-    expected = alone(name, folders[name], target)
+    """Texts of two target languages have the library's translation of each text alone, in order."""
+    targets = FORCED[name][1:] if name in FORCED else TAGGED[name]
+    expected = alone(name, folders[name], *targets)
     assert len(set(expected)) > 4
+    # The tag does not change a translation of the random T5: see the test above.
+    assert name == "madlad" or expected != alone(name, folders[name], *targets[::-1])
     model = make(f"hf:{folders[name]}?max_new_tokens=12&batch=8&device=cpu")
-    translations = texts(model.translate(asked()))
+    requests = [Translate(text, "en", ("af", "fa")[n % 2]) for n, text in enumerate(tiny.TEXTS)]
+    translations = texts(model.translate(requests))
     # M2M100's tokenizer does not treat language tokens as special, so the library keeps the first one.
-    assert [text.removeprefix("__af__").strip() for text in expected] == translations
-    assert translations[::-1] == texts(model.translate(asked()[::-1]))
-    assert translations == [one(model, text).text for text in tiny.TEXTS]
+    kept = [text.removeprefix("__af__").removeprefix("__fa__").strip() for text in expected]
+    assert kept == translations
+    assert translations[::-1] == texts(model.translate(requests[::-1]))
+    assert translations == [texts(model.translate([request]))[0] for request in requests]
 
 
 def test_reply_fields(nllb: Any, folders: dict[str, Path]) -> None:

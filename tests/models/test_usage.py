@@ -94,16 +94,12 @@ def test_tokens_of_the_responses_api() -> None:
     assert service_tier(answer) == "flex"
 
 
-def test_a_tier_with_an_unknown_name_is_not_shown() -> None:
+@pytest.mark.parametrize(
+    ("tier", "shown"), [("sk-secret\x1b[2J", "other"), ("Flex", "flex"), ("default", ""), (None, ""), (7, "")]
+)
+def test_only_a_tier_with_a_price_of_its_own_is_named(tier: Any, shown: str) -> None:
     """A server may send any text, also a key."""
-    assert service_tier({"service_tier": "sk-secret\x1b[2J"}) == "other"
-    assert service_tier({"service_tier": "Flex"}) == "flex"
-
-
-@pytest.mark.parametrize("tier", ["default", None, 7])
-def test_usual_tiers_have_no_name(tier: Any) -> None:
-    """Only a tier with a price of its own is named."""
-    assert service_tier({"service_tier": tier}) == ""
+    assert service_tier({"service_tier": tier}) == shown
 
 
 def test_shares_have_the_tokens_of_caches() -> None:

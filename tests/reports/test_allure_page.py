@@ -26,25 +26,13 @@ if TYPE_CHECKING:
 
 pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
 
-GATE = {
-    "decision": "fail",
-    "line": "gate: fail (accuracy is too low)",
-    "reasons": [],
-    "notes": [],
-    "rules": [
-        {
-            "name": "sums add en",
-            "verdict": "failed",
-            "items": 15,
-            "checks": [
-                {
-                    "kind": "min_accuracy", "required": "accuracy of at least 99%", "measured": "76.9%",
-                    "verdict": "failed", "reason": "<img src=x onerror=alert(2)>",
-                }
-            ],
-        }
-    ],
+CHECK = {
+    "kind": "min_accuracy", "required": "accuracy of at least 99%", "measured": "76.9%", "verdict": "failed",
+    "reason": "<img src=x onerror=alert(2)>",
 }  # fmt: skip
+RULE = {"name": "sums add en", "verdict": "failed", "items": 15, "checks": [CHECK]}
+LINE = "gate: fail (accuracy is too low)"
+GATE = {"decision": "fail", "line": LINE, "reasons": [], "notes": [], "rules": [RULE]}
 
 
 @dataclass(frozen=True)
@@ -71,14 +59,17 @@ def allure() -> str:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Return the report on the second of two runs of the mixed benchmark; the second has other texts and a gate."""
+    """Return the report on the second of two runs of the mixed benchmark: other prompts, an upgrade and a gate.
+
+    The first model answers item 0 wrong, and item 3 right.
+    """
     command = allure()
     folder = tmp_path_factory.mktemp("allure") / "project"
     folder.mkdir()
     run = Runner(folder)
-    run.write("mixed.py", MIXED_MODEL)
     results, out, history = folder / "results", folder / "report.html", folder / "history.jsonl"
-    for text in ("What is", "How much is"):
+    for text, wrong in (("What is", "{0: "), ("How much is", "{3: ")):
+        run.write("mixed.py", MIXED_MODEL.replace("{3: ", wrong))
         run.write("test_mixed.py", MIXED.replace("TEXT", text))
         done = run("--model", "fake:call?file=mixed.py", "--alluredir", str(results), "--clean-alluredir")
         if text == "How much is":
@@ -129,7 +120,7 @@ def test_a_failing_case_shows_prompt_reply_and_verdict(page: Page, report: Repor
     assert "Does the model <b>add</b>? Adds one." in frame.locator("body").inner_text()
     assert "One more than *n*." in frame.locator("body").inner_text()
     assert page.locator("img[src=x]").count() == 0
-    # The prompt has changed since the earlier run.
+    # The prompt, and the answer, have changed since the earlier run.
     page.get_by_test_id("test-result-tab-history").click()
     page.get_by_test_id("test-result-history-item").first.wait_for()
     assert page.get_by_test_id("test-result-history-item").count() == 1
@@ -153,7 +144,7 @@ def test_tabs_have_categories_environment_summary_and_gate(page: Page, report: R
     assert "Product errors" not in text
     assert "Test errors" not in text
     page.get_by_test_id("nav-tab-qualityGate").click()
-    page.get_by_text("gate: fail (accuracy is too low)").first.wait_for()
+    page.get_by_text(LINE).first.wait_for()
     text = page.inner_text("body")
     assert "sums add en: min_accuracy" in text
     assert "required: accuracy of at least 99%" in text
@@ -169,15 +160,14 @@ def test_a_browser_that_pauses_after_allures_script_shows_the_report(
     text = Path(unquote(urlsplit(report.url).path)).read_text(encoding="utf-8")
     assert "<script async>" in text
 
+    late = text.replace("<script async>", "<script src=slow.js></script><script async>", 1)
+
     def respond(route: Any) -> None:
-        if is_script := route.request.url.endswith("slow.js"):
+        if route.request.url.endswith("slow.js"):
             time.sleep(0.3)
-        body = (
-            ""
-            if is_script
-            else text.replace("<script async>", "<script src=slow.js></script><script async>", 1)
-        )
-        route.fulfill(body=body, content_type="text/javascript" if is_script else "text/html")
+            route.fulfill(body="", content_type="text/javascript")
+        else:
+            route.fulfill(body=late, content_type="text/html")
 
     browser_page.route("http://report/**", respond)
     Report("http://report/").open(browser_page)
@@ -196,13 +186,6 @@ def test_no_section_contacts_another_host(page: Page, browser_page: Page, report
     assert not any(":9/" in url for url in seen.requests_seen)
 
 
-def adder_except(run: Runner, name: str, *wrong: int) -> str:
-    """Return the specification of a fake model that adds one, except to the numbers ``wrong``."""
-    number = "int(chat.messages[-1].content.split()[0])"
-    run.write(f"{name}.py", f"def reply(chat):\n    n = {number}\n    return str(n + (n not in {wrong}))\n")
-    return f"fake:call?file={name}.py"
-
-
 def test_a_large_report_opens_closed_and_can_be_opened(
     run: Runner, browser_page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,7 +194,10 @@ def test_a_large_report_opens_closed_and_can_be_opened(
     monkeypatch.setattr(site, "OPEN", 50)
     run.sums(site.OPEN + 1)
     results, out = run.folder / "results", run.folder / "report.html"
-    run("--model", adder_except(run, "late", 40), "--alluredir", str(results))
+    run.write(
+        "late.py", "def reply(chat):\n    n = int(chat.prompt.split()[0])\n    return str(n + (n != 40))\n"
+    )
+    run("--model", "fake:call?file=late.py", "--alluredir", str(results))
     site.build(results, out, None, allure=command)
     large = Report(out.as_uri())
     large.open(browser_page)
@@ -229,17 +215,11 @@ def test_a_large_report_opens_closed_and_can_be_opened(
     assert browser_page.get_by_test_id("tree-leaf").count() == site.OPEN + 1
 
 
-def test_new_failures_and_fixed_cases_of_an_upgrade(run: Runner, browser_page: Page) -> None:
-    """With items as cases, the report of another model counts what changed since the report of the first one."""
-    command = allure()
-    run.sums(4)
-    results, out, history = run.folder / "results", run.folder / "report.html", run.folder / "history.jsonl"
-    for name, wrong in (("old", (0, 1)), ("new", (1, 2))):
-        run("--model", adder_except(run, name, *wrong), "-o", "llm_allure_identity=item",
-            "--alluredir", str(results), "--clean-alluredir")  # fmt: skip
-        site.build(results, out, history, allure=command)
-    Report(out.as_uri()).open(browser_page)
-    leaves = browser_page.get_by_test_id("tree-leaf")
-    for transition, title in (("regressed", "sums/0002"), ("fixed", "sums/0000")):
-        changed = leaves.filter(has=browser_page.get_by_test_id(f"tree-leaf-transition-{transition}"))
-        assert changed.get_by_test_id("tree-leaf-title").all_inner_texts() == [title]
+def test_new_failures_and_fixed_cases_of_an_upgrade(page: Page, report: Report) -> None:
+    """The report of another model counts what changed since the report of the first one."""
+    report.open(page)
+    leaves = page.get_by_test_id("tree-leaf")
+    for transition, item in (("regressed", "sums/0003"), ("fixed", "sums/0000")):
+        changed = leaves.filter(has=page.get_by_test_id(f"tree-leaf-transition-{transition}"))
+        [title] = changed.get_by_test_id("tree-leaf-title").all_inner_texts()
+        assert item in title

@@ -63,23 +63,26 @@ GATE = from_plain(GateResult, GATE_JSON)
 FACTS = run_metadata(FACTS_JSON, "run-1")
 
 
-def test_properties_are_escaped() -> None:
-    """One line per entry of a properties file: separators in keys are escaped, white space is one space."""
-    assert run.properties({"a b=c:": "x\\y\n z\x07"}) == "a\\ b\\=c\\:=x\\\\y z␇\n"
-
-
 def test_environment_names_what_was_measured() -> None:
-    """The environment has the model with revision and served name, protocol, items, seed and versions."""
+    """The environment has the model with revision and served name, protocol, items, seed and versions.
+
+    It is one line per entry of a properties file: separators in keys are escaped, white space is one space.
+    """
     known = run.environment(FACTS)
-    assert known["Model m"] == "hf:m; served as m-0613; revision abc"
-    assert known["Helper reader"] == "gpt-4o"
-    assert known["Protocol htest"] == "quick (k 14)"
-    assert known["Items"] == "builtin, 4 of each task and language"
-    assert (known["Seed"], known["Run"], known["Version pytest"]) == ("7", "run-1", "9")
-    assert known["Forced by the API of m"] == "no temperature"
-    assert known["Commit"] == "0123456789ab (changed)"
+    assert {
+        "Model m": "hf:m; served as m-0613; revision abc",
+        "Helper reader": "gpt-4o",
+        "Protocol htest": "quick (k 14)",
+        "Items": "builtin, 4 of each task and language",
+        "Seed": "7",
+        "Run": "run-1",
+        "Version pytest": "9",
+        "Forced by the API of m": "no temperature",
+        "Commit": "0123456789ab (changed)",
+    }.items() <= known.items()
     assert "Results of earlier runs" not in known
     assert run.environment(FACTS, earlier=3)["Results of earlier runs"].startswith("3 ")
+    assert run.properties({"a b=c:": "x\\y\n z\x07"}) == "a\\ b\\=c\\:=x\\\\y z␇\n"
 
 
 def test_decision_and_accuracies_come_first() -> None:
@@ -91,12 +94,12 @@ def test_decision_and_accuracies_come_first() -> None:
     ]
     facts = replace(FACTS, gate=replace(GATE, changes=(loss,)), summary=(FACTS.summary[0], *others))
     known = run.environment(facts)
-    assert list(known)[:5] == [
-        "Decision", "Lost", "Accuracy", "Accuracy on H-TEST", "Accuracy on Homophones",
-    ]  # fmt: skip
-    assert known["Lost"].startswith("40.0 points worse on rhyme (H-TEST)")
+    (decision, _), (lost, loss_text), *accuracies = list(known.items())[:5]
+    assert (decision, lost) == ("Decision", "Lost")
+    assert loss_text.startswith("40.0 points worse on rhyme (H-TEST)")
     # The control does not count: 1 of 4 and 3 of 4 are correct.
-    assert [known[name] for name in list(known)[2:5]] == ["50.0%", "25.0%", "75.0%"]
+    names = ("Accuracy", "Accuracy on H-TEST", "Accuracy on Homophones")
+    assert accuracies == list(zip(names, ("50.0%", "25.0%", "75.0%"), strict=True))
     assert run.heading(facts) == "gate: fail, rhyme is too low · run-1"
 
 
@@ -121,33 +124,26 @@ def test_categories_begin_with_their_kind() -> None:
 
 
 def test_files_of_a_run_hold_the_gate() -> None:
-    """Summary, table and gate are global attachments whose files exist."""
+    """Summary, table and gate are global attachments whose files exist.
+
+    The gate's decision comes first; each check shows the requirement and the measurement.
+    """
     files = run.run_files(replace(FACTS, gate=GATE), [], Path("runs/run-1"), notes=["a note"])
     shown = json.loads(files[run.GLOBALS])
-    assert [a["name"] for a in shown["attachments"]] == [
-        "results by task", "run summary", "gate: fail", "gate as JSON",
-    ]  # fmt: skip
-    assert all(a["source"] in files for a in shown["attachments"])
+    names = ["results by task", "run summary", "gate: fail", "gate as JSON"]
+    assert [a["name"] for a in shown["attachments"] if a["source"] in files] == names
     assert from_plain(GateResult, json.loads(files[run.GATE])) == GATE
     assert files[run.GATE_TEXT].startswith("gate: fail, rhyme is too low\n")
     assert "FAILED" in files[run.GATE_TEXT]
     assert "note: a note" in files[run.SUMMARY]
     rows = list(csv.DictReader(files[run.TABLE].splitlines()))
-    assert (rows[0]["task"], rows[0]["accuracy"], rows[0]["from"], rows[0]["to"]) == (
-        "rhyme", "25.0", "5.0", "70.0",
-    )  # fmt: skip
-    assert rows[1]["accuracy"] == ""
-    assert shown["errors"] == []
-
-
-def test_quality_gate_has_one_row_per_check_and_one_for_the_decision() -> None:
-    """The gate's decision comes first; each check shows the requirement and the measurement."""
+    assert [rows[0][name] for name in ("task", "accuracy", "from", "to")] == ["rhyme", "25.0", "5.0", "70.0"]
+    assert (rows[1]["accuracy"], shown["errors"]) == ("", [])
     decision, *checks = run.quality_gate(GATE)
     assert (decision["success"], decision["message"]) == (False, GATE.line)
     assert [(c["rule"], c["success"]) for c in checks] == [
-        ("rhyme: min_accuracy", False),
-        ("end: min_accuracy", True),
-    ]
+        ("rhyme: min_accuracy", False), ("end: min_accuracy", True),
+    ]  # fmt: skip
     assert "required: at least 80%\nmeasured: 50.0%" in checks[0]["message"]
     assert {"expected", "actual", "testResults"} <= decision.keys()
 
@@ -166,37 +162,29 @@ RECORD = verdict(
 
 def test_long_texts_keep_beginning_and_end() -> None:
     """An attachment has a maximum length and says what was left out."""
-    text = "a" * 50_000 + "b" * 50_000
-    shown = case.bounded(text)
+    shown = case.bounded("a" * 50_000 + "b" * 50_000)
     assert len(shown) < case.MOST + 200
-    assert shown.startswith("aaa")
-    assert shown.endswith("b" * 1000)
+    assert (shown[:3], shown[-1000:]) == ("aaa", "b" * 1000)
     assert "40,000 characters left out" in shown
     assert case.bounded("short") == "short"
 
 
 def test_step_says_what_the_call_cost() -> None:
-    """A step shows time, tokens, finish reason and whether the reply was stored."""
+    """A step shows time, tokens, finish reason and whether the reply was stored; without a reply, it failed."""
     reply = Reply("hi", finish_reason="length", served_model="m-1", usage=Usage(5, 7, 3), seconds=1.5)
     step = case.step("subject", "m", Chat.user("q"), reply, "", attach=True)
     assert (step.name, step.passed, step.seconds) == ("ask m", True, 1.5)
+    tokens = "5 + 7 (3 of them reasoning)"
     assert dict(step.parameters) == {
-        "time": "1.50 s",
-        "tokens": "5 + 7 (3 of them reasoning)",
-        "finish reason": "length",
-        "served model": "m-1",
-    }
+        "time": "1.50 s", "tokens": tokens, "finish reason": "length", "served model": "m-1",
+    }  # fmt: skip
     assert [(a.name, a.text) for a in step.attachments] == [("prompt", "q"), ("reply", "hi")]
     stored = case.step("reader", "r", Chat.user("q"), Reply(seconds=1.5, cached=True), "", attach=False)
     assert (stored.name, stored.seconds, stored.attachments) == ("ask reader (r)", 0.0, ())
     assert dict(stored.parameters)["time"] == "from the store; took 1.50 s when it was made"
-
-
-def test_step_of_a_failed_call_says_why() -> None:
-    """A call without a reply is a failed step with its error and prompt."""
-    step = case.step("subject", "m", Chat.user("q"), None, "broke\x07", attach=True)
-    assert (step.name, step.passed, step.message) == ("m did not answer", False, "broke␇")
-    assert [a.name for a in step.attachments] == ["prompt"]
+    failed = case.step("subject", "m", Chat.user("q"), None, "broke\x07", attach=True)
+    assert (failed.name, failed.passed, failed.message) == ("m did not answer", False, "broke␇")
+    assert [a.name for a in failed.attachments] == ["prompt"]
 
 
 def test_prompts_of_several_turns_show_roles() -> None:
@@ -231,10 +219,6 @@ def test_sample_is_one_in_twenty_by_seed_and_id() -> None:
     assert chosen == {i for i in ids if case.in_sample(0, i)} != {i for i in ids if case.in_sample(1, i)}
 
 
-#: a page of Allure's single file, with as much as the build reads
-PAGE = """<!DOCTYPE html>
-<html><head><meta charset="utf-8"><link href="data:,"></head>
-<body><script>window.allureReportOptions = {}</script><div id="app"></div>MORE</body></html>"""
 ANALYTICS = """<script async src="https://www.googletagmanager.com/gtag/js?id=G-1"></script>
     <script>
         window.dataLayer = window.dataLayer || [];
@@ -243,27 +227,27 @@ ANALYTICS = """<script async src="https://www.googletagmanager.com/gtag/js?id=G-
 
 
 def report_page(more: str = "") -> str:
-    """Return a small page as Allure writes it."""
-    return PAGE.replace("MORE", more)
+    """Return a page of Allure's single file, with as much as the build reads."""
+    return f"""<!DOCTYPE html>
+<html><head><meta charset="utf-8"><link href="data:,"></head>
+<body><script>window.allureReportOptions = {{}}</script><div id="app"></div>{more}</body></html>"""
 
 
-def test_analytics_are_removed() -> None:
-    """Both Google Tag Manager scripts are removed, the rest is kept, and a policy forbids other hosts."""
+def test_no_page_asks_other_hosts() -> None:
+    """Both Google Tag Manager scripts are removed, the rest is kept, and a policy forbids other hosts.
+
+    A page that contacts another host in an unknown way, or can hold no policy, is refused.
+    """
     text = site.without_requests(report_page(ANALYTICS))
-    assert "google" not in text
-    assert "gtag" not in text
-    assert re.search(
-        r"<head>\s*<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self' ", text
-    )
-
-
-def test_pages_that_may_ask_other_hosts_are_refused() -> None:
-    """A page that contacts another host in an unknown way, or can hold no policy, is refused."""
+    assert not re.search("google|gtag", text)
+    policy = '<meta http-equiv="Content-Security-Policy" content="default-src \'self\' '
+    assert re.search(rf"<head>\s*{policy}", text)
+    elsewhere = "asks other hosts"
     for page, problem in (
-        (report_page('<script src="https://cdn.example.org/x.js"></script>'), "asks other hosts"),
-        (report_page("<link href=//fonts.example.org/a.css>"), "asks other hosts"),
-        (report_page('<script>load("https://www.google-analytics.com/c")</script>'), "asks other hosts"),
-        (report_page(ANALYTICS.replace("script async", "script defer data-x='>' async")), "asks other hosts"),
+        (report_page('<script src="https://cdn.example.org/x.js"></script>'), elsewhere),
+        (report_page("<link href=//fonts.example.org/a.css>"), elsewhere),
+        (report_page('<script>load("https://www.google-analytics.com/c")</script>'), elsewhere),
+        (report_page(ANALYTICS.replace("script async", "script defer data-x='>' async")), elsewhere),
         (report_page().replace("<head>", ""), "has no <head>"),
     ):
         with pytest.raises(UsageError, match=f"{problem} .*build with allure@{site.VERSION}"):
@@ -295,20 +279,27 @@ def test_without_results_one_line_says_what_to_run(
     """Without results the command exits with 2 and names the command that produces results."""
     code = site.main(["--results", str(tmp_path / "none"), "--allure", allure(tmp_path, "echo 3.18.0")])
     [line] = capsys.readouterr().err.splitlines()
-    assert code == 2
-    assert (
-        "run pytest suites/ --model SPEC --alluredir reports/allure-results --clean-alluredir first" in line
-    )
+    command = "run pytest suites/ --model SPEC --alluredir reports/allure-results --clean-alluredir first"
+    assert (code, command in line) == (2, True)
 
 
 def test_what_is_not_a_report_is_unchanged(results: Path, tmp_path: Path) -> None:
-    """--out never replaces anything except a report."""
+    """--out never replaces anything except a report; when Allure fails, its last line is shown, the old one is kept."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "thesis.html").write_text("mine")
     for name in ("thesis.html", "folder"):
         with pytest.raises(UsageError, match="is not an Allure report and is not changed: give another file"):
             site.build(results, tmp_path / name, None, allure="allure")
     assert (tmp_path / "thesis.html").read_text() == "mine"
+    out = tmp_path / "out.html"
+    out.write_text(report_page(), encoding="utf-8")
+    command = allure(tmp_path, "echo first >&2\necho broken pipe >&2\nexit 3")
+    with pytest.raises(UsageError, match="allure generate failed: broken pipe"):
+        site.build(results, out, None, allure=command)
+    assert out.read_text(encoding="utf-8") == report_page()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "allure", "out.html", "results", "folder", "thesis.html"
+    }  # fmt: skip
 
 
 def test_other_versions_of_allure_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,18 +310,6 @@ def test_other_versions_of_allure_are_refused(tmp_path: Path, monkeypatch: pytes
     assert site.find_allure(allure(Path("bin"), "echo 3.0.0")) == str(tmp_path / "bin" / "allure")
     with pytest.raises(UsageError, match=r"bin/other: is not a command; .*give Allure 3 with --allure FILE"):
         site.find_allure("bin/other")
-
-
-def test_failing_allure_is_one_line_and_keeps_the_old_report(results: Path, tmp_path: Path) -> None:
-    """When Allure fails, its last line is shown and the old report is kept."""
-    out = tmp_path / "out.html"
-    out.write_text(report_page(), encoding="utf-8")
-    old = out.read_bytes()
-    command = allure(tmp_path, "echo first >&2\necho broken pipe >&2\nexit 3")
-    with pytest.raises(UsageError, match="allure generate failed: broken pipe"):
-        site.build(results, out, None, allure=command)
-    assert out.read_bytes() == old
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["allure", "out.html", "results"]
 
 
 def test_the_configuration_is_that_of_the_run() -> None:

@@ -63,60 +63,49 @@ def shown(summary: list[str], name: str = "position_rate") -> list[str]:
     return tables
 
 
-def test_rows_over_all_languages_hide_single_ones() -> None:
-    """If a metric has a row over all languages, its single languages are shown only in the record."""
-    summary = lines([metric("af", 0.75), metric("hy", 0.25), metric("all", 0.5)])
-    assert shown(summary) == ["add/all/1of2 0.5"]
+def test_which_rows_of_metrics_are_shown() -> None:
+    """A row over all languages hides the single languages of its own task, metric, model, benchmark and source.
 
-
-def test_other_metrics_keep_their_languages() -> None:
-    """A metric or task without a row over all languages shows each language."""
-    rows = [metric("af", 0.75), metric("all", 0.5), metric("af", 0.7, name="retry_rate", group="")]
-    summary = lines([*rows, metric("af", 0.1, task="take")])
+    Rows of single paradigms and documents are only in the record, because there may be thousands.
+    """
+    one, every = metric("af", 0.75), metric("all", 0.5)
+    assert shown(lines([one, metric("hy", 0.25), every])) == ["add/all/1of2 0.5"]
+    summary = lines(
+        [one, every, metric("af", 0.7, name="retry_rate", group=""), metric("af", 0.1, task="take")]
+    )
     assert shown(summary) == ["1of2: add/all 0.5, take/af 0.1"]
     assert shown(summary, "retry_rate") == ["add/af 0.7"]
-    assert shown(lines(rows[:1])) == ["add/af/1of2 0.75"]
-
-
-def test_rows_are_hidden_per_model_benchmark_and_source() -> None:
-    """A row over all languages hides only the rows of its own model, benchmark and source."""
-    rows = [metric("af", 0.75), metric("all", 0.5)]
-    other = [metric("af", 0.9, model="new"), metric("af", 0.8, benchmark="other")]
-    summary = lines([*rows, *other], models=("old", "new"))
+    assert shown(lines([one])) == ["add/af/1of2 0.75"]
+    others = [metric("af", 0.9, model="new"), metric("af", 0.8, benchmark="other")]
+    summary = lines([one, every, *others], models=("old", "new"))
     assert shown(summary) == ["add/af/1of2 0.8", "add/all/1of2 0.5", "add/af/1of2 0.9"]
-    published = lines([*rows, metric("af", 0.6, source="published")])
+    published = lines([one, every, metric("af", 0.6, source="published")])
     assert shown(published) == ["add/1of2: all 0.5, af 0.6"]
-
-
-def test_single_paradigms_and_documents_are_not_shown() -> None:
-    """Rows of single paradigms and documents are only in the record, because there may be thousands."""
     groups = ("overall", "paradigm 07", "document oracle/p/d0001")
     assert shown(lines([metric("en", 0.5, group=group) for group in groups])) == ["add/en/overall 0.5"]
 
 
 def test_remarks_are_shown_with_their_model() -> None:
-    """A benchmark's remark on a model is shown in that model's block, after the benchmark's numbers."""
+    """A benchmark's remark on a model is shown in that model's block, after the benchmark's numbers.
+
+    Control characters are escaped; joiners are part of a word.
+    """
     remarks = [
         {"model": "new", "benchmark": "sums", "text": "not order-invariant"},
         {"model": "old", "benchmark": "other", "text": "of another benchmark"},
     ]
-    summary = lines(
-        [metric("af", 0.5), metric("af", 0.5, model="new")], models=("old", "new"), remarks=remarks
-    )
+    rows = [metric("af", 0.5), metric("af", 0.5, model="new")]
+    summary = lines(rows, models=("old", "new"), remarks=remarks)
     assert [line for line in summary if "invariant" in line] == ["  new: not order-invariant"]
-    assert summary.index("  new: not order-invariant") > max(
-        i for i, line in enumerate(summary) if line.startswith("  position_rate")
-    )
+    last = max(n for n, line in enumerate(summary) if line.startswith("  position_rate"))
+    assert summary.index("  new: not order-invariant") > last
     assert not any("of another benchmark" in line for line in summary)
     assert lines([]) == lines([], remarks=[])
-
-
-def test_remarks_cannot_drive_the_terminal() -> None:
-    """Control characters in a remark are escaped."""
-    remarks = [{"model": "old", "benchmark": "sums", "text": "\x1b[2Jgone\u202e"}]
-    assert "  old: ␛[2Jgone[U+202E]" in lines([], remarks=remarks)
-    joined = [{**remarks[0], "text": "\u0645\u200c\u062a"}]
-    assert "  old: \u0645\u200c\u062a" in lines([], remarks=joined), "joiners are part of a word"
+    for text, escaped in (
+        ("\x1b[2Jgone\u202e", "␛[2Jgone[U+202E]"),
+        ("\u0645\u200c\u062a", "\u0645\u200c\u062a"),
+    ):
+        assert f"  old: {escaped}" in lines([], remarks=[{"model": "old", "benchmark": "sums", "text": text}])
 
 
 CORRECT: RecordStatus = "correct"
@@ -161,21 +150,20 @@ def test_summary_fits_the_width(width: int) -> None:
     assert "4,003 requests, 4,003 calls" in " ".join(lines)
 
 
-def test_file_has_every_column_and_whole_lines() -> None:
-    """In a file, no column is left out and no text is wrapped."""
-    lines = summary(200)
-    [head] = [line for line in lines if line.startswith("  task ")]
+def test_columns_of_wide_and_narrow_tables() -> None:
+    """In a file, no column is left out and no text is wrapped.
+
+    At 80 columns, the language and the source are in the heading, and counts of zero have no column.
+    """
+    wide, narrow = summary(200), summary(80)
+    [head] = [line for line in wide if line.startswith("  task ")]
     assert head.split()[:3] == ["task", "lang", "source"]
     assert {"refused", "unparsed", "errors", "published"} <= set(head.split())
-    assert max(map(len, lines)) > 200
-
-
-def test_narrow_table_says_once_what_all_rows_share() -> None:
-    """At 80 columns, the language and the source are in the heading, and counts of zero have no column."""
-    [head] = [line for line in summary(80) if line.startswith("  task ")]
+    assert max(map(len, wide)) > 200
+    [head] = [line for line in narrow if line.startswith("  task ")]
     assert head.startswith("  task (en, builtin)  items")
     assert not {"refused", "errors", "published"} & set(head.split())
-    assert "  the papers' figures, which do not fit here, are in the report" in summary(80)
+    assert "  the papers' figures, which do not fit here, are in the report" in narrow
 
 
 def test_metrics_are_a_table() -> None:
@@ -259,19 +247,23 @@ def test_lines_fit_the_terminal(width: int) -> None:
 
 
 def test_reasons_outside_the_rules_are_listed() -> None:
-    """A reason that concerns the whole run is shown once; one that a rule already shows is not repeated."""
+    """A reason that concerns the whole run is shown once; one that a rule already shows is not repeated.
+
+    In Markdown, the reasons of an invalid gate follow the table as a list.
+    """
     result = judged(gate_of({"min_accuracy": 0.5}), verdicts("c" * 9, model="new"), complete=False)
     text = "\n".join(gate_lines(result))
     assert text.count("this run is incomplete") == 2  # in the rule's line, and in the decision
     assert text.count("fewer than min_items") == 1
     assert len(result.reasons) == 2
+    text = gate_markdown(judged(gate_of(RULE), verdicts("c" * 9, model="new"), verdicts("c" * 9)))
+    assert "\n\n- rule 1: 9 pairs are fewer" in text
 
 
-def test_control_characters_are_shown_as_text() -> None:
-    """Control characters in names are escaped, because names come from untrusted files."""
+def test_texts_of_files_are_escaped() -> None:
+    """Control characters in names are shown as text, because names come from untrusted files."""
     result = result_of({**RULE, "name": "a\x1b[31mb\nc"})
-    for line in gate_lines(result):
-        assert line.isprintable()
+    assert all(line.isprintable() for line in gate_lines(result))
     assert "\x1b" not in gate_markdown(result)
 
 
@@ -283,18 +275,8 @@ def test_markdown_has_tables_of_checks() -> None:
     assert len(rows) == 2 * 2 + len(result.rules[0].checks)
     assert {row.replace("\\|", "").count("|") for row in rows} == {5}
     text = "\n".join(rows)
-    assert "<script>" not in text
-    assert "[d]" not in text.replace("\\[d\\]", "")
+    assert ("<script>" in text, "[d]" in text.replace("\\[d\\]", ""), "\\@f" in text) == (False, False, True)
     assert lines[0].startswith("## INCONCLUSIVE: ")
-    assert "\\@f" in text
-    assert lines[1] == ""
-    first = next(n for n, line in enumerate(lines) if line.startswith("|"))
-    assert lines[first - 1] == ""
-    assert lines[first : first + 3] == rows[:3]
+    first = lines.index(rows[0])
+    assert (lines[1], lines[first - 1], lines[first : first + 3]) == ("", "", rows[:3])
     assert "inconclusive" in rows[2]
-
-
-def test_markdown_lists_the_reasons() -> None:
-    """An invalid gate's reasons follow the table as a list."""
-    text = gate_markdown(judged(gate_of(RULE), verdicts("c" * 9, model="new"), verdicts("c" * 9)))
-    assert "\n\n- rule 1: 9 pairs are fewer" in text

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.servers import JsonHandler, serving
+from fixtures.apis import Answer, Call, refusal, serving
 
 #: (text before a token, token) -> its log probability
 Score = Callable[[str, str], float]
@@ -49,23 +48,22 @@ class CompletionsServer:
 
     def log_likelihood(self, before: str, option: str) -> float:
         """Return the log-likelihood of an option, computed from the tokens of the two texts."""
-        return self._total(before + option) - self._total(before)
+        whole, start = (self._scores(self.tokens(text))[1:] for text in (before + option, before))
+        return math.fsum(whole) - math.fsum(start)
 
-    def _total(self, text: str) -> float:
-        return math.fsum(value for value in self._scores(self.tokens(text)) if value is not None)
+    def _scores(self, tokens: list[str]) -> list[Any]:
+        """Return the log probability of each token; the first one has none."""
+        starts = ("".join(tokens[:place]) for place in range(1, len(tokens)))
+        return [None, *(self.score(start, token) for start, token in zip(starts, tokens[1:], strict=True))]
 
-    def _scores(self, tokens: list[str]) -> list[float | None]:
-        starts = ["".join(tokens[:place]) for place in range(len(tokens))]
-        return [
-            None,
-            *(self.score(start, token) for start, token in zip(starts[1:], tokens[1:], strict=True)),
-        ]
-
-    def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Return the status and the answer to a call."""
+    def answer(self, call: Call) -> Answer:
+        """Return the answer to a call."""
+        if call.path != "/v1/completions":
+            return 404, {}, {}
+        body = dict(call.body)
         self.bodies.append(body)
         if self.mode == "llamacpp" and body.get("echo"):
-            return 400, {"error": {"message": "Only no echo is supported", "type": "invalid_request_error"}}
+            return refusal("Only no echo is supported")
         prompts = [body["prompt"]] if isinstance(body["prompt"], str) else body["prompt"]
         choices = [self._choice(index, prompt, body) for index, prompt in enumerate(prompts)]
         if self.mode == "reversed":
@@ -76,7 +74,7 @@ class CompletionsServer:
         if self.mode != "no-usage":
             total = sum(len(self.tokens(prompt)) for prompt in prompts) - (self.mode == "miscounted")
             answer["usage"] = {"prompt_tokens": total, "completion_tokens": len(prompts)}
-        return 200, answer
+        return 200, {}, answer
 
     def _choice(self, index: int, prompt: str, body: dict[str, Any]) -> dict[str, Any]:
         echo = body.get("echo") and self.mode != "silent"
@@ -84,13 +82,11 @@ class CompletionsServer:
         scores = self._scores(tokens)
         if self.mode == "gaps":
             scores[-2] = None
-        logprobs = {"tokens": tokens, "token_logprobs": scores}
-        return {
-            "index": index,
-            "text": (prompt if echo else "") + self.text,
-            "finish_reason": "length",
-            "logprobs": logprobs if body.get("logprobs") and self.mode != "no-logprobs" else None,
-        }
+        answered: dict[str, Any] = {"index": index, "text": (prompt if echo else "") + self.text}
+        answered |= {"finish_reason": "length", "logprobs": None}
+        if body.get("logprobs") and self.mode != "no-logprobs":
+            answered["logprobs"] = {"tokens": tokens, "token_logprobs": scores}
+        return answered
 
 
 @contextmanager
@@ -98,11 +94,6 @@ def completions_server(mode: str = "vllm", **settings: Any) -> Iterator[Completi
     """Run a :class:`CompletionsServer` on a free port."""
     server = CompletionsServer(mode, **settings)
 
-    class Handler(JsonHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.read_body())
-            status, answer = server.answer(body) if self.path == "/v1/completions" else (404, {})
-            self.send_json(answer, status)
-
-    with serving(Handler) as server.url:
+    with serving(server.answer) as address:
+        server.url = f"{address}/v1"
         yield server

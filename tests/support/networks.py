@@ -45,25 +45,30 @@ class RawServer:
     """
 
     port: int = 0
+    connections: int = 0
     heads: list[str] = field(default_factory=list)
 
 
 @contextmanager
 def answering(
-    reply: bytes | Callable[[str], bytes], tls: ssl.SSLContext | None = None
+    reply: bytes | Callable[[str], bytes], tls: ssl.SSLContext | None = None, *, closing: bool = False
 ) -> Iterator[RawServer]:
-    """Serve one answer to all requests, or what a function returns for the head of a request."""
+    """Serve one answer to all requests, or what a function returns for the head of a request.
+
+    :param closing: close the connection after each answer.
+    """
     made = RawServer()
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
+            made.connections += 1
             with contextlib.suppress(OSError):
                 stream = self.request if tls is None else tls.wrap_socket(self.request, server_side=True)
                 with stream, stream.makefile("rb") as lines:
                     while head := _head(lines):
                         made.heads.append(head)
                         stream.sendall(reply(head) if callable(reply) else reply)
-                        if head == "not HTTP":
+                        if closing or head == "not HTTP":
                             return
 
     with listening(Handler) as made.port:
@@ -121,13 +126,8 @@ def connecting_proxy(target: int, *, user: str = "", refused: str = "") -> Itera
         yield made
 
 
-def server_tls(
-    authority: trustme.CA, name: str = "127.0.0.1", *, wants_certificate: bool = False
-) -> ssl.SSLContext:
+def server_tls(authority: trustme.CA, name: str = "127.0.0.1") -> ssl.SSLContext:
     """Return a server's TLS context with a certificate for a host name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(name).configure_cert(context)
-    if wants_certificate:
-        context.verify_mode = ssl.CERT_REQUIRED
-        authority.configure_trust(context)
     return context

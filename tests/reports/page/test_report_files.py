@@ -7,8 +7,8 @@ import importlib.util
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -18,6 +18,7 @@ from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.reports.page.build import run_page, with_decisions, write_report
+from pytest_llmprops.reports.site.build import write_site
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.gate.file import read_gate
 from pytest_llmprops.runs.reader import Run, read_run
@@ -28,6 +29,7 @@ from tests.support.records import exchange, recorded, verdict, verdicts
 HOSTILE = (
     "</script><img src=x onerror=alert(1)> ![i](https://evil.example) `tick` | {{ 7 * 7 }} \x1b[31m \u202egnp"
 )
+HTEST = {"benchmark": "htest"}
 DATA = ['<script type="text/plain" id="index">', '<script type="text/plain" id="chunk-0">']
 
 
@@ -115,16 +117,20 @@ def test_folder_with_other_files_is_refused(htest: Path, tmp_path: Path) -> None
             write_report([htest], out / name)
 
 
-def test_a_missing_package_is_named(htest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the extra, one line says how to install it, and nothing is written."""
+@pytest.mark.parametrize(
+    ("package", "write"),
+    [("matplotlib", write_report), ("jinja2", write_site)],
+)
+def test_a_missing_package_is_named(
+    htest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, write: Callable[..., object]
+) -> None:
+    """Without the extra, one line says how to install it, and nothing is written, of a report or a site."""
     real = importlib.util.find_spec
-
-    def without(name: str, *more: Any) -> Any:
-        return None if name == "matplotlib" else real(name, *more)
-
-    monkeypatch.setattr(importlib.util, "find_spec", without)
-    with pytest.raises(MissingExtra, match=r"matplotlib.*pytest-llmprops\[report\]"):
-        write_report([htest], tmp_path / "out")
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == package else real(name, *more)
+    )
+    with pytest.raises(MissingExtra, match=rf"{package}.*pytest-llmprops\[report\]"):
+        write([htest], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -187,28 +193,16 @@ def test_any_name_of_a_model_can_be_drawn(tmp_path: Path) -> None:
         assert (label if len(label) < 40 else label[:39]) in "".join(ElementTree.fromstring(svg).itertext())
 
 
-def test_a_run_of_errors_only_is_reported(tmp_path: Path) -> None:
-    """If no item was answered, the report shows dashes and does not fail, whatever tasks were selected."""
+def test_runs_without_answers_are_reported(tmp_path: Path) -> None:
+    """If no item was answered, the report shows dashes, whatever tasks were selected; without a verdict it says why."""
     for benchmark, task in (("homophones", "word_only"), ("htest", "letter_geometry"), ("sums", "asked")):
         run = recorded(tmp_path / benchmark, [verdict(task, 0, "error", benchmark=benchmark)])
         assert b"1 call could not be made" in run_page(read_run(run))
-
-
-def test_an_empty_run_is_reported(tmp_path: Path) -> None:
-    """The page of a run that was stopped before its first verdict says so."""
     run = recorded(tmp_path / "run", [], complete=False, stopped="the key is wrong")
     write_report([run], tmp_path / "out")
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "nothing to report" in text
     assert "the key is wrong" in text
-
-
-def test_the_command_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run that does not exist gives one line on standard error and exit code 2."""
-    assert main(["report", str(tmp_path / "nosuch"), "--out", str(tmp_path / "out")]) == 2
-    error = capsys.readouterr().err
-    assert "nosuch" in error
-    assert error.count("\n") == 1
 
 
 RULES = """
@@ -235,32 +229,38 @@ def gate(tmp_path: Path) -> Path:
 
 
 def test_the_decision_is_that_of_the_gate_command(runs: list[Run], gate: Path) -> None:
-    """Every run but the baseline gets the decision of ``llmprops gate`` with the first run as its baseline."""
+    """Every run but the baseline gets the decision of ``llmprops gate`` with the first run as its baseline.
+
+    If no rule compares, there is no baseline.
+    """
     results = [run.facts.gate for run in with_decisions(runs, gate)]
     assert results[0] is None
     assert [result.decision for result in results[1:] if isinstance(result, GateResult)] == ["pass", "fail"]
     assert results[2] == decide(read_gate(gate), runs[2].facts, runs[2].records, runs[0])
-
-
-def test_a_gate_without_comparison_decides_on_every_run(runs: list[Run], gate: Path) -> None:
-    """If no rule compares, there is no baseline."""
     gate.write_text(RULES.replace("max_drop = 0.03", ""), encoding="utf-8")
-    assert [run.facts.gate.decision for run in with_decisions(runs[:1], gate) if run.facts.gate] == ["pass"]
-    assert len([run for run in with_decisions(runs, gate) if run.facts.gate]) == 3
+    assert [run.facts.gate.decision for run in with_decisions(runs, gate) if run.facts.gate] == ["pass"] * 3
 
 
 def test_the_page_says_what_was_required(
     runs: list[Run], gate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The heading has the decision, and the page has every check; the command prints the files, the page first."""
-    folders = [str(run.folder) for run in (runs[2], runs[0])]
-    arguments = ["report", folders[0], "--baseline", folders[1], "--gate", str(gate)]
-    assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == str(tmp_path / "out" / "report.html")
-    heading = (tmp_path / "out" / "report.md").read_text(encoding="utf-8").splitlines()[0]
-    assert heading.startswith("# FAIL: worse is 20.0 points worse on ")
-    assert "at most 3 points worse" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "at least 50.0%" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    """The heading has the decision, and the page has every check; the command prints the files, the page first.
+
+    Without a baseline or a run, one line says what to give, and nothing is written.
+    """
+    out = tmp_path / "out"
+    arguments = ["report", str(runs[2].folder), "--gate", str(gate), "--out", str(out)]
+    assert main(arguments) == main(["report", str(tmp_path / "nosuch"), "--out", str(out)]) == 2
+    without, unknown = capsys.readouterr().err.splitlines()
+    assert "needs a baseline; give one with --baseline RUN" in without
+    assert "nosuch" in unknown
+    assert not out.exists()
+    assert main([*arguments, "--baseline", str(runs[0].folder)]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == str(out / "report.html")
+    text = (out / "report.md").read_text(encoding="utf-8")
+    assert text.splitlines()[0].startswith("# FAIL: worse is 20.0 points worse on ")
+    assert "at most 3 points worse" in text
+    assert "at least 50.0%" in (out / "report.html").read_text(encoding="utf-8")
 
 
 def decided(
@@ -281,10 +281,15 @@ def decided(
 
 def test_the_page_links_a_lost_task_to_its_items(tmp_path: Path) -> None:
     """Whatever the rules are, the heading names a lost task, and the page opens its lost items."""
-    right = dict.fromkeys(("rhyme", "end_ly", "uppercase", "palindrome"), 40)
+    tasks = ("rhyme", "end_ly", "uppercase", "palindrome")
     old, new = (
-        [v for task, n in counts.items() for v in verdicts(task, n, 50 - n, benchmark="htest", model=name)]
-        for name, counts in (("old", right), ("new", right | {"palindrome": 20}))
+        [
+            v
+            for task in tasks
+            for n in [20 if task == lost else 40]
+            for v in verdicts(task, n, 50 - n, **fields)
+        ]
+        for lost, fields in (("", {**HTEST, "model": "old"}), ("palindrome", {**HTEST, "model": "new"}))
     )
     page, text = decided(tmp_path, old, new)
     [heading] = re.findall(r"<h1.*?>(.*?)</h1>", page)
@@ -307,62 +312,43 @@ def test_the_page_has_the_caveats_of_a_decision(tmp_path: Path) -> None:
     assert f'<ul aria-label="Caveats"><li>{caveat}</li></ul>' in page
 
 
-def test_a_gate_that_compares_needs_two_runs(
-    runs: list[Run], gate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One line says how to give a baseline, and nothing is written."""
-    out = tmp_path / "out"
-    assert main(["report", str(runs[1].folder), "--gate", str(gate), "--out", str(out)]) == 2
-    assert "needs a baseline; give one with --baseline RUN" in capsys.readouterr().err
-    assert not out.exists()
-
-
 @pytest.fixture
 def crowded(tmp_path: Path) -> Path:
     """Return a run with more findings, checks and notes than one page has room for at full size."""
-    check = {
-        "kind": "min_accuracy",
-        "required": "at least 90%",
-        "measured": "80%, " + "very " * 30,
-        "verdict": "met",
-    }
+    measured = "80%, " + "very " * 30
+    check = {"kind": "min_accuracy", "required": "at least 90%", "measured": measured, "verdict": "met"}
     rules = [{"name": f"rule {n}", "verdict": "met", "items": 3, "checks": [check]} for n in range(40)]
-    gate = {
-        "decision": "pass", "line": "pass: 40 of 40 rules are met", "file": "g.toml",
-        "rules": rules,
-    }  # fmt: skip
+    gate = {"decision": "pass", "line": "pass: 40 of 40 rules are met", "file": "g.toml", "rules": rules}
     records = [v for n in range(12) for v in verdicts("add", 8, 2, benchmark=f"sums{n}")]
     records.append(verdict("add", 99, "error", benchmark="sums0", given="<script>alert(1)</script>"))
     return recorded(tmp_path / "run", records, gate=gate, notes=[f"note {n}" for n in range(9)])
 
 
-@CHROMIUM.needed
-def test_the_sheet_is_one_page(crowded: Path, tmp_path: Path) -> None:
-    """However much there is to say, the sheet has one page, in A4."""
-    out = tmp_path / "out"
-    assert main(["report", str(crowded), "--out", str(out), "--pdf"]) == 0
-    pdf = (out / "decision.pdf").read_bytes()
-    assert pdf.startswith(b"%PDF-")
-    assert len(re.findall(rb"/Type\s*/Page\b(?!s)", pdf)) == 1
-    assert re.search(rb"/MediaBox\s*\[0 0 59[45]\.?\d* 84[12]", pdf)
-
-
-def test_without_a_browser_that_prints_one_line_says_so(
+def test_the_sheet_is_one_page(
     crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line says what is needed, or has the browser's last message; nothing is written."""
-    out, browser = tmp_path / "out", tmp_path / "chromium"
-    browser.write_text(
-        "#!/bin/sh\necho first >&2\necho 'cannot open display' >&2\nexit 1\n", encoding="utf-8"
-    )
+    """However much there is to say, the sheet has one page, in A4.
+
+    Without a browser that prints, one line says what is needed, or has the browser's last message.
+    """
+    command = ["report", str(crowded), "--out", str(tmp_path / "out"), "--pdf"]
+    browser = tmp_path / "chromium"
+    said = "#!/bin/sh\necho first >&2\necho 'cannot open display' >&2\nexit 1\n"
+    browser.write_text(said, encoding="utf-8")
     browser.chmod(0o755)
-    for found, said in (
+    for found, problem in (
         (None, "--pdf: needs Chromium or Chrome on the PATH"),
         (str(browser), "could not print: cannot open display"),
     ):
-        monkeypatch.setattr(shutil, "which", lambda name, found=found: found)
-        assert main(["report", str(crowded), "--out", str(out), "--pdf"]) == 2
-        error = capsys.readouterr().err
-        assert said in error
-        assert error.count("\n") == 1
-        assert not out.exists()
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "which", lambda name, found=found: found)
+            assert main(command) == 2
+        [error] = capsys.readouterr().err.splitlines()
+        assert problem in error
+        assert not (tmp_path / "out").exists()
+    CHROMIUM.path()
+    assert main(command) == 0
+    pdf = (tmp_path / "out" / "decision.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type\s*/Page\b(?!s)", pdf)) == 1
+    assert re.search(rb"/MediaBox\s*\[0 0 59[45]\.?\d* 84[12]", pdf)

@@ -133,62 +133,46 @@ def test_tasks_by_change_worst_first(tmp_path: Path) -> None:
     controls = [verdicts("word_only", 90, 10, **HOMOPHONES, model=m) for m in ("old", "new")]
     runs = [recorded(tmp_path / m, [*rows, *c, *asked(9, 1, model=m)]) for m, rows, c in
             zip(("old", "new"), (old, new), controls, strict=True)]  # fmt: skip
-    report = report_on([read_run(folder) for folder in runs], {})
+    report = report_on(list(map(read_run, runs)), {})
     assert report.changes is not None
-    rows = [[cell.text for cell in row] for row in report.changes.rows]
-    assert rows[0][0] == "H-TEST: palindrome"
-    assert [rows[0][2][:5], rows[0][3][:5], rows[0][5:]] == ["80.0%", "40.0%", ["40", "0"]]
-    assert rows[0][4].startswith("−40.0 (")
-    assert rows[-1][0] == "H-TEST: rhyme"
-    assert len(rows) == len(tasks) + 1
+    first, *_, last = rows = [[cell.text for cell in row] for row in report.changes.rows]
+    assert (first[0], first[2][:5], first[3][:5]) == ("H-TEST: palindrome", "80.0%", "40.0%")
+    assert (first[4].split(" (")[0], first[5:]) == ("−40.0", ["40", "0"])
+    assert (last[0], len(rows)) == ("H-TEST: rhyme", len(tasks) + 1)
     assert report_on([read_run(runs[0])], {}).changes is None
     # One line per suite, worst first, with the task that lost most.
     assert report.table is not None
     suites = [[cell.text for cell in row] for row in report.table.rows]
     assert [(row[0], row[4:]) for row in suites] == [
-        ("H-TEST", ["40", "10", "palindrome −40.0"]),
-        ("Homophones", ["0", "0", ""]),
-    ]
+        ("H-TEST", ["40", "10", "palindrome −40.0"]), ("Homophones", ["0", "0", ""]),
+    ]  # fmt: skip
     assert [section.title for section in report.sections][:2] == ["H-TEST", "Homophones"]
 
 
 def test_suites_of_one_model_only_are_folded_into_one(tmp_path: Path) -> None:
     """What only the baseline measured is one sentence and one collapsed part, not a line per suite."""
-    old = recorded(
-        tmp_path / "old", [*asked(9, 1), *rhymes(150), *verdicts("implicit", 9, 9, benchmark="eras")]
-    )
+    pairs = verdicts("implicit", 9, 9, benchmark="eras")
+    old = recorded(tmp_path / "old", [*asked(9, 1), *rhymes(150), *pairs])
     new = recorded(tmp_path / "new", asked(8, 2, model="new"))
     report = report_on([read_run(old), read_run(new)], {})
     assert report.table is not None
     assert [row[0].text for row in report.table.rows] == ["Homophones"]
     assert report.unshared == "Only model was measured on H-TEST and ERAS."
     assert [section.title for section in report.sections][:2] == ["Homophones", "Measured for one model"]
-    assert [block.title for block in report.sections[1].blocks if isinstance(block, Fold)] == [
-        "H-TEST",
-        "ERAS",
-    ]
+    folded = [block.title for block in report.sections[1].blocks if isinstance(block, Fold)]
+    assert folded == ["H-TEST", "ERAS"]
 
 
 def test_several_models_are_a_table_of_models_and_suites(tmp_path: Path) -> None:
     """With more than two models, each is a line with its decision and its accuracy on every suite."""
-    runs = [
-        recorded(
-            tmp_path / name,
-            [
-                *asked(n, 10 - n, model=name),
-                *([] if name == "c" else verdicts("rhyme", n, 9, model=name, **HTEST)),
-            ],
-            gate={"decision": "fail", "line": "FAIL: lost"} if name == "b" else None,
-        )
-        for n, name in ((9, "a"), (5, "b"), (1, "c"))
-    ]
+    runs = []
+    for n, name in ((9, "a"), (5, "b"), (1, "c")):
+        others = [] if name == "c" else verdicts("rhyme", n, 9, model=name, **HTEST)
+        gate = {"decision": "fail", "line": "FAIL: lost"} if name == "b" else None
+        runs.append(recorded(tmp_path / name, [*asked(n, 10 - n, model=name), *others], gate=gate))
     report = report_on(list(map(read_run, runs)), {})
     assert report.table is not None
     assert [name for name, _ in report.table.columns] == ["Model", "Decision", "Homophones", "H-TEST"]
-    rows = [[cell.text.split()[0] for cell in row] for row in report.table.rows]
-    assert sorted(row[:3] for row in rows) == [
-        ["a", "–", "90.0%"],
-        ["b", "FAIL", "50.0%"],
-        ["c", "–", "10.0%"],
-    ]
-    assert [row[3] == "–" for row in sorted(rows)] == [False, False, True]
+    rows = sorted([cell.text.split()[0] for cell in row] for row in report.table.rows)
+    assert [row[:3] for row in rows] == [["a", "–", "90.0%"], ["b", "FAIL", "50.0%"], ["c", "–", "10.0%"]]
+    assert [row[3] == "–" for row in rows] == [False, False, True]

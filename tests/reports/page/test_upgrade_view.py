@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
@@ -42,46 +41,30 @@ def mixed(folder: Path, model: str, seed: int) -> Path:
         for task in ("add", "take")
         for n in range(30)
         for sample in range(3)
-        if not (model == "new" and n == 7) and not (model == "old" and n == 9)
+        if (model, n) not in (("new", 7), ("old", 9))
     ]
     return recorded(folder, records)
 
 
 def told(folder: Path, model: str) -> Path:
     """Return a run whose replies are read: a flip, a hostile reply, and items that are right or wrong in both."""
-    is_new = model == "new"
-    reply = NEW_REPLY if is_new else OLD_REPLY
-    statuses: list[RecordStatus] = ["wrong" if is_new else "correct", "wrong", "correct"]
-    statuses += ["correct" if is_new else "refused"]
-    records: list[VerdictRecord] = [
-        verdict(
-            "rhyme",
-            n,
-            status,
-            model=model,
-            requests=[f"k{n}"],
-            reason=f"reason {n}",
-            values={"digits": n, "is_short": n % 2, **({HOSTILE: 1} if n == 3 else {})},
-            evidence={"read_by": "last line", "other_reading": HOSTILE},
-        )
-        for n, status in enumerate(statuses)
-    ]
-    usage = {"prompt_tokens": 1000, "completion_tokens": 100}
-    requests = [
-        exchange(
-            f"k{n}",
-            f"Which word rhymes with {n}?",
-            "",
-            reply={"text": HOSTILE if n == 3 else reply, "reasoning": f"Perhaps {n}: {HOSTILE}"},
-            usage=usage,
-            seconds=1.25,
-        )
-        for n in range(4)
-    ]
-    command = ["suites", "--model", model, "-n", "8", "--llm-seed=3"]
-    return recorded(
-        folder, records, requests=requests, models={model: {"spec": model, **PRICE}}, options={"command": command}
-    )  # fmt: skip
+    statuses: list[RecordStatus] = ["correct", "wrong", "correct", "refused"]
+    reply = OLD_REPLY
+    if model == "new":
+        statuses, reply = ["wrong", "wrong", "correct", "correct"], NEW_REPLY
+    records, requests = [], []
+    for n, status in enumerate(statuses):
+        hostile = {HOSTILE: 1} if n == 3 else {}
+        values = {"digits": n, "is_short": n % 2, **hostile}
+        evidence = {"read_by": "last line", "other_reading": HOSTILE}
+        more: dict[str, Any] = {"requests": [f"k{n}"], "reason": f"reason {n}", "evidence": evidence}
+        records.append(verdict("rhyme", n, status, model=model, values=values, **more))
+        replied = {"text": HOSTILE if n == 3 else reply, "reasoning": f"Perhaps {n}: {HOSTILE}"}
+        used: dict[str, Any] = {"usage": {"prompt_tokens": 1000, "completion_tokens": 100}, "seconds": 1.25}
+        requests.append(exchange(f"k{n}", f"Which word rhymes with {n}?", "", reply=replied, **used))
+    options = {"command": ["suites", "--model", model, "-n", "8", "--llm-seed=3"]}
+    models = {model: {"spec": model, **PRICE}}
+    return recorded(folder, records, requests=requests, models=models, options=options)
 
 
 @pytest.fixture(scope="module")
@@ -176,10 +159,7 @@ def test_two_replies_side_by_side_with_their_different_words(show: Open) -> None
     """Both replies are shown in full, different words marked, each with tokens, seconds, cost and a command."""
     page = show(address="#items?tab=lost&item=sums/en/rhyme/0000")
     old, new = page.locator("#item .side").all()
-    assert (old.locator("pre").first.inner_text(), new.locator("pre").first.inner_text()) == (
-        OLD_REPLY,
-        NEW_REPLY,
-    )
+    assert [side.locator("pre").first.inner_text() for side in (old, new)] == [OLD_REPLY, NEW_REPLY]
     # The correct reply of the baseline is not red.
     marks = [side.locator("mark").all_inner_texts() for side in (old, new)]
     assert marks == [["owl", "."], ["bowl", "!"]]
@@ -295,46 +275,40 @@ def test_an_item_is_beside_the_list_or_below_it(
     # A smooth scroll to the focused row would go on after the item is opened.
     browser_page.emulate_media(reduced_motion="reduce")
     page = show(address="#items?sort=id")
-    panel = page.locator("#item")
+    panel, place = page.locator("#item"), page.locator("#item-place")
     page.locator("#list .open").nth(4).press("Enter")
     page.get_by_role("region", name="sums/en/rhyme/0002").wait_for()
     assert page.evaluate("() => document.activeElement.id") == "item"
-    box, row = (
-        page.locator(selector).bounding_box() for selector in ("#item", "#list tr:has([aria-current])")
-    )
-    assert row["y"] > 50
+    box, row = (page.locator(part).bounding_box() for part in ("#item", "#list tr:has([aria-current])"))
+    assert min(row["y"], box["y"]) > 50
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     if width < 900:
         assert row["y"] + row["height"] <= box["y"]
         assert (box["y"] + box["height"], box["height"] <= 0.6 * height) == (pytest.approx(height), True)
     else:
         assert row["x"] + row["width"] <= box["x"]
-        assert (box["y"] > 50, box["y"] + box["height"] <= height) == (True, True)
+        assert box["y"] + box["height"] <= height
     text = panel.locator(".answer").inner_text()
-    for part in (
-        "Verdict\n✓ correct",
-        "Model\nold",
-        "Reason\nreason 2",
-        "Read by\nlast line; the other rule reads: <img",
-    ):
+    reading = "Read by\nlast line; the other rule reads: <img"
+    for part in ("Verdict\n✓ correct", "Model\nold", "Reason\nreason 2", reading):
         assert part in text
     assert panel.locator("img, script").count() == 0
     # What is unfolded in one item, is in the next.
     panel.locator(".thoughts summary").press("Enter")
     assert panel.locator(".thoughts pre").inner_text().startswith("Perhaps 2: <img src=x onerror=alert(1)>")
     page.keyboard.press("j")
-    page.locator("#item-place", has_text="6 of 8").wait_for()
+    place.filter(has_text="6 of 8").wait_for()
     assert panel.locator(".thoughts pre").is_visible()
     assert page.evaluate("() => document.activeElement.id") == "item"
     panel.get_by_role("button", name="Next item").click()
-    page.locator("#item-place", has_text="7 of 8").wait_for()
+    place.filter(has_text="7 of 8").wait_for()
     assert panel.locator("#item-title").inner_text() == "sums/en/rhyme/0003"
     page.keyboard.press("Escape")
     panel.wait_for(state="hidden")
     assert page.evaluate("() => document.activeElement.dataset.key").startswith("sums/en/rhyme/0003")
     # A click anywhere in a row.
     page.locator("#list tbody tr").nth(7).locator("td").last.click()
-    page.locator("#item-place", has_text="8 of 8").wait_for()
+    place.filter(has_text="8 of 8").wait_for()
     assert panel.get_by_role("button", name="Next item").is_disabled()
     panel.get_by_role("button", name="Close item").click()
     panel.wait_for(state="hidden")
@@ -347,7 +321,13 @@ def test_columns_are_chosen_and_remembered(show: Open) -> None:
     box = page.get_by_role("group", name="Columns")
     box.get_by_label("Question").wait_for()
     assert box.inner_text().split() == [
-        *("Question", "Model", "Task", "Language", "Expected", "Given", "Reason")
+        "Question",
+        "Model",
+        "Task",
+        "Language",
+        "Expected",
+        "Given",
+        "Reason",
     ]
     assert not box.get_by_label("Reason").is_checked()
     for name in ("Reason", "Language"):
@@ -376,10 +356,8 @@ def test_filter_by_a_value(show: Open) -> None:
     """Bounds of a number, and yes or no, combine with the search; they are in the address and a column."""
     page = show()
     values = page.locator("#value")
-    assert values.locator("option").all_inner_texts()[1:3] == [
-        HOSTILE.replace("\u202e", "[U+202E]").replace("\x1b", "␛"),
-        "digits",
-    ]
+    spelled = HOSTILE.replace("\u202e", "[U+202E]").replace("\x1b", "␛")
+    assert values.locator("option").all_inner_texts()[1:3] == [spelled, "digits"]
     values.select_option("digits")
     count(page, 8)
     page.get_by_label("At least").fill("1")
@@ -401,10 +379,7 @@ def test_filter_by_a_value(show: Open) -> None:
     again = show(address="#items?value=digits&least=0&most=1&sort=-value&status=wrong")
     count(again, 3)
     assert again.locator("#list tbody .value").all_inner_texts() == ["1", "1", "0"]
-    assert (again.get_by_label("At least").input_value(), again.get_by_label("At most").input_value()) == (
-        "0",
-        "1",
-    )
+    assert [again.get_by_label(f"At {end}").input_value() for end in ("least", "most")] == ["0", "1"]
     again.get_by_role("button", name="Show all").click()
     count(again, 8)
     assert (again.locator("#value").input_value(), again.locator("#list .value").count()) == ("", 0)
@@ -439,11 +414,8 @@ def test_review_marks_are_kept_exported_and_imported(show: Open, browser_page: A
     side.get_by_label("Note").press("Enter")
     wait_for_storage(page)
     page = show(address=address)
-    side = page.locator("#item .side").nth(1)
-    assert (side.get_by_label("Judgement").input_value(), side.get_by_label("Note").input_value()) == (
-        "correct",
-        "bowl is right, too",
-    )
+    fields = [side.get_by_label(name).input_value() for name in ("Judgement", "Note")]
+    assert fields == ["correct", "bowl is right, too"]
     assert page.locator("#list .badge").inner_text() == "✎ judged wrongly"
     with page.expect_download() as download:
         page.get_by_role("button", name="Export review.jsonl").click()
@@ -496,30 +468,30 @@ def test_paper_has_intervals_and_whole_tables(show: Open, browser_page: Any) -> 
     assert page.pdf(format="A4").count(b"/Type /Page\n") <= 8
 
 
-def test_twelve_thousand_items_of_two_runs(browser_page: Any, tmp_path: Path) -> None:
-    """All flips of two runs of 12,000 are counted; the page is small, has few nodes and stays usable."""
+def test_three_thousand_items_of_two_runs(browser_page: Any, tmp_path: Path) -> None:
+    """All flips of two long runs are counted; the page is small, has few nodes and stays usable."""
 
     def run(model: str, wrong: range) -> Path:
         words = ("owl", "knight", "flour")
-        statuses = ("wrong" if n in wrong else "correct" for n in range(12_000))
+        statuses = ("wrong" if n in wrong else "correct" for n in range(3_000))
         records = (
             verdict("add", n, status, model=model, given=f"{words[n % 3]} {n}")  # type: ignore[arg-type]
             for n, status in enumerate(statuses)
         )
         return recorded(tmp_path / model, records)
 
-    runs = [run("old", range(2_000, 3_800)), run("new", range(800, 2_600))]
+    runs = [run("old", range(500, 950)), run("new", range(200, 650))]
     with without_png():
         path = write_report(runs, tmp_path / "out")[0]
-    assert path.stat().st_size < 10_000_000
+    assert path.stat().st_size < 500_000
     browser_page.goto(path.as_uri())
     browser_page.wait_for_selector("[data-ready]", state="attached")
     tabs = counts_of(browser_page)
-    assert tabs == {"all": 24_000, "lost": 1_200, "gained": 1_200, "wrong": 600, "right": 9_000, "apart": 0}
+    assert tabs == {"all": 6_000, "lost": 300, "gained": 300, "wrong": 150, "right": 2_250, "apart": 0}
     assert as_compared(tabs) == compared(runs)
     assert browser_page.evaluate("() => document.querySelectorAll('*').length") < 3_000
     browser_page.get_by_role("tab", name="Gained").click()
-    count(browser_page, 1_200)
-    browser_page.get_by_label("Search").fill("OWL 3")
-    count(browser_page, 267)
+    count(browser_page, 300)
+    browser_page.get_by_label("Search").fill("OWL 6")
+    count(browser_page, 17)
     assert browser_page.problems == []

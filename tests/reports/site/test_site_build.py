@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import MissingExtra
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports.page import build as page_build
 from pytest_llmprops.reports.page.build import run_page
@@ -23,13 +21,7 @@ from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.reader import Run, read_run
 from tests.support.records import as_schema_1, recorded, verdicts
-from tests.support.team_runs import answers, record, team
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the runs of the team. Tests do not change them."""
-    return team(tmp_path_factory.mktemp("team") / "runs")
+from tests.support.team_runs import answers, record
 
 
 @pytest.fixture
@@ -169,10 +161,10 @@ def test_a_build_that_is_killed_leaves_a_whole_site(
     assert count >= 3
 
 
-def test_a_killed_first_build_can_be_repeated(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_is_half_or_damaged_is_made_again(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder with only a part of a first build is known as a site."""
+    """A part of a first build, and damage of what a build kept, are made again; added files (CNAME) stay."""
     site = tmp_path / "site"
 
     def stop(path: Path, data: bytes) -> None:
@@ -181,20 +173,14 @@ def test_a_killed_first_build_can_be_repeated(
     with monkeypatch.context() as patch:
         patch.setattr(build, "write_file", stop)
         with pytest.raises(Stopped):
-            write_site([runs], site, "none")
+            write_site([few], site, "none")
     assert not (site / "index.html").exists()
-    write_site([runs], site, "none")
+    write_site([few], site, "none")
     check_whole(site)
-
-
-def test_what_is_kept_is_made_again(runs: Path, tmp_path: Path) -> None:
-    """What an earlier build kept is made again if it is damaged; files that someone adds (CNAME) stay."""
-    site = tmp_path / "site"
-    write_site([runs], site, "none")
     (site / "CNAME").write_text("evals.example")
     before = content(site)
     (site / "data" / "known").write_bytes(b"damaged")
-    write_site([runs], site, "none")
+    write_site([few], site, "none")
     assert content(site) == before
 
 
@@ -234,20 +220,17 @@ def test_runs_that_do_not_count_are_listed_with_the_reason(tmp_path: Path) -> No
 def test_values_of_wrong_types_never_stop_the_build(tmp_path: Path) -> None:
     """Records with fitting hashes, but with values that no version writes, leave the other runs as they are."""
     strange: list[dict[str, Any]] = [
-        {"started": 5},
+        {"started": 5}, {"models": {"bad": {"spec": "bad", "served_as": 7}}}, {"calls": {"requests": "many"}},
         {"protocols": {"homophones": {"name": "quick", "settings": [1]}}},
         {"gate": {"decision": "pass", "rules": [{"name": 5, "checks": []}]}},
-        {"models": {"bad": {"spec": "bad", "served_as": 7}}},
         {"options": {"params": "x"}, "data": {"f": 3}, "deviations": {"bad": [1]}},
-        {"calls": {"requests": "many"}},
-        {"options": {"params": "x"}},
-    ]
-    record(tmp_path / "runs" / "good", 0, answers("good", 0.9, 1, items=10))
+    ]  # fmt: skip
+    good = record(tmp_path / "runs" / "good", 0, answers("good", 0.9, 1, items=10))
     for n, values in enumerate(strange):
         bad = record(tmp_path / "runs" / f"strange-{n}", 1, answers("bad", 0.9, 1, items=10))
         facts = json.loads((bad / "run.json").read_text())
         (bad / "run.json").write_text(run_json({**facts, **values}))
-    (tmp_path / "runs" / "good" / "review.jsonl").symlink_to("run.json")
+    (good / "review.jsonl").symlink_to("run.json")
     write_site([tmp_path / "runs"], tmp_path / "site", "none")
     text = page_text(tmp_path / "site")
     assert [n for n in range(len(strange)) if f"|strange-{n}|" not in text] == []
@@ -255,52 +238,33 @@ def test_values_of_wrong_types_never_stop_the_build(tmp_path: Path) -> None:
     check_whole(tmp_path / "site")
 
 
-def test_a_promoted_copy_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A baseline and its original are one run."""
+def test_copies_and_old_records_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A baseline and its original are one run. Records of schema 1 have no hashes, and are read each time."""
     monkeypatch.chdir(tmp_path)
     original = record(tmp_path / "reports" / "runs" / "one", 0, answers("good", 0.9, 1))
     promote(original, "current")
-    write_site([tmp_path / "reports", tmp_path / "baselines"], tmp_path / "site", "none")
-    text = page_text(tmp_path / "site")
-    assert "also baseline current" in text
-    assert "1 run of 1 model" in text
-
-
-def test_records_of_schema_1_count(tmp_path: Path) -> None:
-    """Older records have no hashes; they count, and are read each time."""
-    folder = as_schema_1(recorded(tmp_path / "runs" / "old", verdicts("add", 8, 2)))
-    facts = json.loads((folder / "run.json").read_text())
+    old = as_schema_1(recorded(tmp_path / "runs" / "old", verdicts("add", 8, 2)))
+    facts = json.loads((old / "run.json").read_text())
     hashes = ("files", "content_sha256")
-    (folder / "run.json").write_text(json.dumps({k: v for k, v in facts.items() if k not in hashes}))
-    for _ in range(2):
-        write_site([tmp_path / "runs"], tmp_path / "site", "none")
-        assert "1 run of 1 model" in page_text(tmp_path / "site")
+    (old / "run.json").write_text(json.dumps({k: v for k, v in facts.items() if k not in hashes}))
+    for places in (("reports", "baselines"), ("runs",), ("runs",)):
+        write_site([tmp_path / place for place in places], tmp_path / "site", "none")
+        text = page_text(tmp_path / "site")
+        assert "1 run of 1 model" in text
+        assert ("also baseline current" in text) == ("baselines" in places)
 
 
 def test_which_reports_are_included(few: Path, tmp_path: Path) -> None:
-    """The reports of the runs that the leaderboard shows are included by default; none on request."""
+    """The reports of the runs that the leaderboard shows are included by default; none on request.
+
+    A run whose requests are damaged counts in tables; its report is missing.
+    """
     site = tmp_path / "site"
-    for reports, names in (("latest", {"steady-2", "close-1", "smoke-3"}), ("none", set())):
+    shown = {"steady-2", "close-1", "smoke-3"}
+    file = few / "close-1" / "requests.jsonl"
+    for reports, names in (("latest", shown), ("none", set()), ("latest", shown - {"close-1"})):
         write_site([few], site, reports)  # type: ignore[arg-type]
         assert {path.parent.name.rpartition("-")[0] for path in site.glob("runs/*/report.html")} == names
         check_whole(site)
-
-
-def test_a_report_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
-    """A run whose requests are damaged counts in tables; its report is missing."""
-    folder = record(tmp_path / "runs" / "one", 0, answers("good", 0.9, 1))
-    lines = (folder / "requests.jsonl").read_text().splitlines()
-    (folder / "requests.jsonl").write_text("\n".join(["{", *lines]))
-    write_site([tmp_path / "runs"], tmp_path / "site", "all")
-    assert not (tmp_path / "site" / "runs").exists()
-
-
-def test_a_missing_package_is_named(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a package, one line says what to do, and nothing is written."""
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *more: None if name == "jinja2" else find_spec(name, *more)
-    )
-    with pytest.raises(MissingExtra, match=r"llmprops site needs the package 'jinja2': pip install .*report"):
-        write_site([runs], tmp_path / "site")
-    assert not (tmp_path / "site").exists()
+        if not names:
+            file.write_text("\n".join(["{", *file.read_text().splitlines()]))

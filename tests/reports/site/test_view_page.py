@@ -95,18 +95,17 @@ def test_review_marks_are_saved_beside_the_run(
     page.locator(".review-state", has_text=re.compile("^Saved$")).wait_for()
     [mark] = read_reviews(runs / "old", "old").values()
     assert (mark.id, mark.judged_wrongly, mark.status) == ("sums/en/add/0005", True, "correct")
+
     # A full disk is said, and the note stays in its field until it can be saved.
+    def full(folder: Path, review: object) -> None:
+        raise OSError(28, "No space left on device")
+
     with monkeypatch.context() as patch:
-
-        def full(folder: Path, review: object) -> None:
-            raise OSError(28, "No space left on device")
-
         patch.setattr("pytest_llmprops.reports.site.marks.append_review", full)
         page.get_by_label("Note").fill("right as well")
         page.get_by_label("Note").press("Enter")
-        page.locator(
-            ".review-state", has_text="Not saved: review.jsonl could not be written: No space left"
-        ).wait_for()
+        said = "Not saved: review.jsonl could not be written: No space left"
+        page.locator(".review-state", has_text=said).wait_for()
         assert page.locator("#reviewed").inner_text() == "1 review mark, 1 not saved"
         assert all("status of 507" in text for text in page.noise)
         page.noise.clear()
@@ -120,47 +119,36 @@ def test_review_marks_are_saved_beside_the_run(
     expect(page.get_by_label("Note")).to_have_value("right as well")
 
 
-def test_the_live_part_is_accessible(browser_page: Any, tmp_path: Path) -> None:
-    """Axe finds nothing and the card fits, in both themes."""
-    folder = tmp_path / ("a-long-name-" * 8)
-    folder.mkdir()
-    record = RunRecord(folder, first_facts(folder, models={"model": ModelMetadata(spec="model")}, expected=4))
-    record.add(verdict("add", 0, model=HOSTILE))
-    with viewed(tmp_path) as server:
-        browser_page.goto(server.address)
-        browser_page.locator(".run-card.running", has_text="1 of 4 cases").wait_for()
-        schemes: tuple[tuple[int, Any], ...] = ((390, "dark"), (1440, "light"))
-        for width, scheme in schemes:
-            browser_page.set_viewport_size({"width": width, "height": 800})
-            assert accessibility_problems(browser_page, (scheme,)) == []
-            assert browser_page.evaluate("document.documentElement.scrollWidth") <= width
-        assert browser_page.problems == []
-    record.close()
-
-
 def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: Path) -> None:
-    """The first run, its progress, its death and the end of its folder are shown without a reload."""
+    """The first run, its progress, its death and the end of its folder are shown without a reload.
+
+    Axe finds nothing and the card fits, in both themes.
+    """
+    page = browser_page
     with viewed(tmp_path / "runs") as server:
-        page = browser_page
         page.goto(server.address)
         page.locator("h1", has_text="No complete run yet").wait_for()
-        folder = tmp_path / "runs" / "first"
+        folder = tmp_path / "runs" / ("a-long-name-" * 8)
         folder.mkdir(parents=True)
-        record = RunRecord(
-            folder, first_facts(folder, models={"model": ModelMetadata(spec="model")}, expected=4)
-        )
+        models = {"model": ModelMetadata(spec="model")}
+        record = RunRecord(folder, first_facts(folder, models=models, expected=4))
         page.locator(".run-card.running", has_text="0 of 4 cases").wait_for()
-        record.add(verdict("add", 0))
+        record.add(verdict("add", 0, model=HOSTILE))
         record.add(verdict("add", 1, "wrong", reason=HOSTILE))
         page.locator(".run-card", has_text="2 of 4 cases").wait_for()
         assert page.title().startswith("50%")
+        schemes: tuple[tuple[int, Any], ...] = ((390, "dark"), (1440, "light"))
+        for width, scheme in schemes:
+            page.set_viewport_size({"width": width, "height": 800})
+            assert accessibility_problems(page, (scheme,)) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
         record.close()
-        page.locator(
-            ".run-card.killed", has_text="Ended without finishing (killed?): 2 of 4 cases"
-        ).wait_for()
-        assert f"llmprops run --resume {folder}" in page.locator(".run-card").inner_text()
+        killed = page.locator(".run-card.killed", has_text="Ended without finishing (killed?): 2 of 4 cases")
+        killed.wait_for()
+        assert f"llmprops run --resume {folder}" in killed.inner_text()
         shutil.rmtree(folder)
         page.locator(".run-card").wait_for(state="detached")
+        assert page.problems == []
         server.should_exit = True
         page.locator("#link[data-state=lost]").wait_for()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -46,39 +47,32 @@ def only(watch: Watch) -> Any:
 
 
 def test_a_run_from_its_beginning_to_its_end(tmp_path: Path, begun: Begin) -> None:
-    """A run appears, makes progress and finishes; one that had finished before is not followed."""
+    """A run appears, makes progress and finishes; one that had finished before is not followed.
+
+    Controls do not count in the accuracy, as in the figure of the finished run.
+    """
     watch = Watch([tmp_path])
     watch.step()
     assert watch.rows == []
     record = begun(tmp_path / "run")
     row = only(watch)
     assert (row["state"], row["progress"]["done"]) == ("running", "0")
-    for number in range(4):
-        record.add(verdict("add", number, "correct" if number else "error"))
+    for number, status in enumerate(("correct", "error")):
+        record.add(verdict("asked", number, status, benchmark="homophones"))  # type: ignore[arg-type]
+    for number in range(2):
+        record.add(verdict("context_only", number, "wrong", benchmark="homophones"))
     row = only(watch)
     assert row["progress"] == {
         "done": "4", "expected": "4", "share": 1.0, "calls": "0 calls", "speed": "", "left": "",
     }  # fmt: skip
-    assert (row["counts"], row["cost"]) == ({"Correct": "3", "Wrong": "0", "Errors": "1"}, "no calls")
+    assert (row["counts"], row["cost"]) == ({"Correct": "1", "Wrong": "2", "Errors": "1"}, "no calls")
     assert [part["accuracy"] for part in row["parts"]] == ["100.0%"]
     record.finish(replace(record.facts, complete=True, summary=summary_rows(record.records)))
     row = only(watch)
-    assert (row["state"], row["progress"]["done"]) == ("complete", "4")
+    assert (row["state"], row["progress"]["done"], row["parts"][0]["accuracy"]) == ("complete", "4", "100.0%")
     later = Watch([tmp_path])
     later.step()
     assert later.rows == []
-
-
-def test_a_running_accuracy_is_that_of_the_headline_tasks(tmp_path: Path, begun: Begin) -> None:
-    """Controls do not count, as in the figure of the finished run."""
-    watch = Watch([tmp_path])
-    record = begun(tmp_path / "run")
-    record.add(verdict("asked", 0, benchmark="homophones"))
-    for number in range(3):
-        record.add(verdict("context_only", number, "wrong", benchmark="homophones"))
-    assert only(watch)["parts"][0]["accuracy"] == "100.0%"
-    record.finish(replace(record.facts, complete=True, summary=summary_rows(record.records)))
-    assert only(watch)["parts"][0]["accuracy"] == "100.0%"
 
 
 def test_a_run_that_stalls_and_is_killed_says_so_and_how_to_go_on(tmp_path: Path, begun: Begin) -> None:
@@ -97,20 +91,20 @@ def test_a_run_that_stalls_and_is_killed_says_so_and_how_to_go_on(tmp_path: Path
 
 
 def test_a_replaced_run_is_followed_anew_and_a_deleted_one_is_gone(tmp_path: Path, begun: Begin) -> None:
-    """A folder of the same name with another run is another run."""
+    """A folder of the same name with another run is another run; an unknown number of cases has no share."""
     watch = Watch([tmp_path])
     record = begun(tmp_path / "run")
     record.add(verdict("add", 0))
     watch.step()
     record.close()
-    for path in (tmp_path / "run").iterdir():
-        path.unlink()
-    (tmp_path / "run").rmdir()
-    begun(tmp_path / "run", expected=9)
-    watch.step()
-    assert (only(watch)["progress"]["done"], only(watch)["progress"]["expected"]) == ("0", "9")
-    for path in (tmp_path / "run").iterdir():
-        path.unlink()
+    for expected, shown in ((9, "9"), (None, None), (0, None)):
+        shutil.rmtree(tmp_path / "run")
+        begun(tmp_path / "run", expected=expected)
+        watch.step()
+        progress = only(watch)["progress"]
+        assert progress["done"] == "0"
+        assert (progress["expected"] == "9", progress["share"]) == ((True, 0.0) if shown else (False, None))
+    shutil.rmtree(tmp_path / "run")
     watch.step()
     assert watch.rows == []
 
@@ -134,57 +128,37 @@ def test_the_runs_of_the_page_are_those_that_ended(tmp_path: Path, begun: Begin)
 def test_hostile_names_are_spelled_out_and_cut(tmp_path: Path, begun: Begin) -> None:
     """Names and texts of a record cannot hide text or reorder the page."""
     hostile = "\x1b[2J\u202e<script>alert(1)</script>" + "x" * 500
-    record = begun(tmp_path / "\u202eevil")
-    record.add(verdict("add", 0, model=hostile, benchmark=hostile))
-    watch = Watch([tmp_path])
-    watch.step()
-    row = only(watch)
+    begun(tmp_path / "\u202eevil").add(verdict("add", 0, model=hostile, benchmark=hostile))
+    row = only(Watch([tmp_path]))
     texts = [row["name"], *row["remarks"], row["parts"][0]["benchmark"], row["parts"][0]["model"]]
     assert row["name"] == "[U+202E]evil"
     assert not any(set("\x1b\u202e") & set(text) or len(text) > 400 for text in texts)
 
 
-def test_a_record_that_cannot_be_read_names_its_problem(tmp_path: Path, begun: Begin) -> None:
-    """Neither a damaged run.json nor a folder in place of a file ends the page."""
+def test_records_that_cannot_be_read_hide_no_other_run(tmp_path: Path, begun: Begin) -> None:
+    """Neither a damaged run.json, nor fields of other types, nor a folder in place of a file ends the page."""
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "run.json").write_text("{")
-    begun(tmp_path / "run")
-    (tmp_path / "run" / "requests.jsonl").mkdir()
-    watch = Watch([tmp_path])
-    row = only(watch)
-    assert watch.ended[tmp_path / "bad"] == (
-        f"{tmp_path}/bad/run.json: is damaged (not JSON); restore it or measure again"
-    )
-    assert row["state"] == "running"
-    assert any("only regular files are read" in text for text in row["remarks"])
-
-
-def test_an_unknown_number_of_cases_has_no_share(tmp_path: Path, begun: Begin) -> None:
-    """A record of an older version may not say how many cases there are."""
-    for expected in (None, 0):
-        begun(tmp_path / str(expected), expected)
-    watch = Watch([tmp_path])
-    watch.step()
-    assert [row["progress"]["share"] for row in watch.rows] == [None, None]
-
-
-def test_fields_of_other_types_hide_no_other_run(tmp_path: Path) -> None:
-    """Every run is listed; one in progress keeps its row."""
     changes: list[dict[str, Any]] = [
-        {"started": 5}, {"expected": "many"}, {"stopped": [1]}, {"summary": [{}]}, {"gate": {"decision": 3}},
+        {"started": 5}, {"expected": "many"}, {"summary": [{}]}, {"gate": {"decision": 3}},
         {"finished": None, "expected": "many"}, {"finished": None, "models": {"model": {"price": 1}}},
-        {"calls": {"cost_usd": 1e400}}, {"models": {"m": "text"}}, {"remarks": [{}]}, {"notes": 3}, {"schema": 99},
+        {"calls": {"cost_usd": 1e400}}, {"remarks": [{}]}, {"schema": 99},
     ]  # fmt: skip
-    good = Written(tmp_path / "good")
     for n, change in enumerate(changes):
         damaged = recorded(tmp_path / f"damaged-{n}", verdicts("add", 1, 0))
         facts = json.loads((damaged / "run.json").read_text())
         (damaged / "run.json").write_text(json.dumps({**facts, **change}))
+    begun(tmp_path / "run")
+    (tmp_path / "run" / "requests.jsonl").mkdir()
     watch = Watch([tmp_path])
     watch.step()
-    assert len(watch.runs) == len(changes) + 1
-    assert [row["state"] for row in watch.rows if row["name"] == "good"] == ["running"]
-    good.close()
+    assert len(watch.runs) == len(changes) + 2
+    assert watch.ended[tmp_path / "bad"] == (
+        f"{tmp_path}/bad/run.json: is damaged (not JSON); restore it or measure again"
+    )
+    [row] = [row for row in watch.rows if row["name"] == "run"]
+    assert row["state"] == "running"
+    assert any("only regular files are read" in text for text in row["remarks"])
 
 
 class Written:
@@ -248,26 +222,18 @@ def test_counts_calls_and_cost_follow_the_record(written: Written) -> None:
     assert follower.cost_text == "cost unknown"
 
 
-def test_a_verdict_that_is_recorded_again_replaces_the_first(written: Written) -> None:
-    """As in the reader: of several verdicts on one item, the last counts."""
+def test_replaced_and_damaged_lines(written: Written) -> None:
+    """Of several verdicts on one item, the last counts; a line that is not a verdict is counted and named."""
     follower = written.follower()
     written.case(0, "error")
     follower.advance(10_000, 0.0)
-    written.record.add(verdict("add", 0, "correct", model="small"))
-    follower.advance(10_000, 1.0)
-    assert +follower.statuses == {"correct": 1}
-
-
-def test_damaged_lines_are_counted_and_named(written: Written) -> None:
-    """A line that is not JSON, or no verdict, does not end the following."""
-    follower = written.follower()
     with (written.folder / "verdicts.jsonl").open("a") as file:
         file.write('{"model": 1}\nnot JSON\n[]\n')
-    (written.folder / "requests.jsonl").write_text(
-        '{"key": "a", "role": "subject", "usage": {"prompt_tokens": "1"}}\n'
-    )
+    with (written.folder / "requests.jsonl").open("a") as file:
+        file.write('{"key": "a", "role": "subject", "usage": {"prompt_tokens": "1"}}\n')
     written.record.add(verdict("add", 0, model="small"))
-    follower.advance(10_000, 0.0)
+    follower.advance(10_000, 1.0)
+    assert +follower.statuses == {"correct": 1}
     assert (follower.done, follower.damaged) == (1, 4)
     assert follower.problem == "has a 'model' that is not a string"
 

@@ -68,32 +68,23 @@ MARK = {"run": "old", "model": "model", "benchmark": "sums", "source": "builtin"
 
 
 def test_only_the_address_with_the_token_is_answered(server: Server, origin: str) -> None:
-    """Every other path is refused, also one that is almost the token."""
+    """Every other path is refused, also one that is almost the token, and a site whose name leads to 127.0.0.1.
+
+    The address on the command line of the browser, which other users of the machine see, has a use once.
+    """
+    place = server.address[len(origin) :]
     assert ask(server.address).status == 200
-    for path in ("/", "/x/", "/favicon.ico", server.address[len(origin) : -3] + "/", "//", "/%00/"):
+    for path in ("/", "/x/", "/favicon.ico", place[:-3] + "/", "//", "/%00/"):
         refused = ask(origin + path)
         assert (refused.status, server.address.split("/")[3] in refused.text) == (403, False)
-    assert ask(server.address.rstrip("/")).headers["location"] == server.address[len(origin) :]
-
-
-def test_the_address_on_the_command_line_of_the_browser_leads_there_once(server: Server, origin: str) -> None:
-    """Other users of the machine see the command line; for them, the address has no use any more."""
+    assert ask(server.address.rstrip("/")).headers["location"] == place
     assert server.address_once != server.address
-    assert ask(server.address_once).headers["location"] == server.address[len(origin) :]
+    assert ask(server.address_once).headers["location"] == place
     assert ask(server.address_once).status == 403
-
-
-def test_another_host_name_is_refused(server: Server) -> None:
-    """A site whose name leads to 127.0.0.1 (DNS rebinding) gets nothing, even with the token."""
-    port = server.address.split(":")[2].split("/")[0]
-    for host in (
-        "evil.example",
-        f"evil.example:{port}",
-        "127.0.0.1",
-        "127.0.0.1:1",
-        "",
-        f"localhost.evil:{port}",
-    ):
+    port = origin.split(":")[2]
+    hosts = ("evil.example", f"evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", f"localhost.evil:{port}")
+    # DNS rebinding: another name for this machine gets nothing, even with the token.
+    for host in hosts:
         assert ask(server.address, Host=host).status == 403
     assert ask(server.address, Host=f"localhost:{port}").status == 200
 
@@ -103,46 +94,39 @@ def test_another_origin_changes_nothing(server: Server, report: str, runs: Path,
     address, file = report + "reviews", runs / "old" / REVIEWS
     # Other tests of this module may have saved marks.
     before = file.read_bytes() if file.exists() else None
-    for headers in (
-        {},
-        {"Origin": "null"},
-        {"Origin": "http://evil.example"},
-        {"Origin": origin.replace("http", "https")},
-    ):
-        assert ask(address, "POST", {**MARK, "note": "x"}, **headers).status == 403
+    assert ask(address, "POST", {**MARK, "note": "x"}).status == 403
+    for other in ("null", "http://evil.example", origin.replace("http", "https")):
+        assert ask(address, "POST", {**MARK, "note": "x"}, Origin=other).status == 403
     assert (file.read_bytes() if file.exists() else None) == before
 
 
-def test_no_page_loads_or_tells_anything_elsewhere(server: Server, report: str) -> None:
-    """Every answer has a policy, no answer is stored by the browser, and the address is not sent to other sites."""
-    for address in (
-        server.address,
-        f"{report}reviews",
-        f"{report}report.html",
-    ):
+def test_what_a_request_gets(server: Server, report: str, origin: str) -> None:
+    """Only the page of a report is served, and only listed runs are read; nothing can be put, deleted or asked about.
+
+    Every answer has a policy, no answer is stored by the browser, and the address is not sent to other sites.
+    """
+    for address in (server.address, f"{report}reviews", f"{report}report.html"):
         headers = ask(address).headers
         assert headers["referrer-policy"] == "same-origin"
         assert headers["cache-control"] == "no-store"
         assert headers["x-content-type-options"] == "nosniff"
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
-
-
-def test_no_path_of_a_request_is_a_path(server: Server, report: str) -> None:
-    """Only the page of a report is served, and only listed runs are read."""
     for path in ("../run.json", "..%2f..%2frun.json", "%2e%2e/report.html", "/etc/passwd", "report.md"):
         assert ask(report + path).status in (403, 404), path
-    for path in (
-        "../app.py",
-        "site/index.html",
-        "reports/..%2f..%2fetc/run/x",
-        "reports/0123/run/report.html",
-    ):
+    elsewhere = ("reports/..%2f..%2fetc/run/x", "reports/0123/run/report.html")
+    for path in ("../app.py", "site/index.html", *elsewhere):
         assert ask(server.address + path).status == 404, path
     assert ask(f"{report}report.html").text.startswith("page ")
+    for method in ("PUT", "DELETE", "OPTIONS", "POST"):
+        assert ask(server.address, method, Origin=origin).status == 405
+    assert ask(server.address, "POST").status == 403
 
 
-def test_a_mark_is_saved_beside_its_run(server: Server, report: str, runs: Path, origin: str) -> None:
-    """The time is the server's; the answer and the list have what was saved."""
+def test_a_mark_is_saved_beside_its_run(report: str, runs: Path, origin: str) -> None:
+    """The time is the server's; the answer and the list have what was saved.
+
+    The page shows an id with control characters spelled out; the record's own id is saved.
+    """
     mark = {**MARK, "judged_wrongly": True, "note": "both are right", "time": "1999", "sample": 0}
     saved = ask(f"{report}reviews", "POST", mark, Origin=origin)
     assert (saved.status, saved.json["note"], saved.json["time"] > "2020") == (200, "both are right", True)
@@ -151,15 +135,11 @@ def test_a_mark_is_saved_beside_its_run(server: Server, report: str, runs: Path,
     assert (kept.id, kept.note, kept.judged_wrongly) == ("sums/en/add/0007", "both are right", True)
     ask(f"{report}reviews", "POST", {**mark, "judged_wrongly": False, "note": ""}, Origin=origin)
     assert ask(f"{report}reviews").json == []
-
-
-def test_a_mark_on_an_id_with_control_characters(report: str, runs: Path, origin: str) -> None:
-    """The page shows such an id spelled out; the record's own id is saved."""
-    mark = {**MARK, "id": "evil[U+202E]␛", "note": "odd"}
-    assert ask(f"{report}reviews", "POST", mark, Origin=origin).json["id"] == "evil[U+202E]␛"
+    odd = {**MARK, "id": "evil[U+202E]␛", "note": "odd"}
+    assert ask(f"{report}reviews", "POST", odd, Origin=origin).json["id"] == "evil[U+202E]␛"
     assert [kept.id for kept in read_reviews(runs / "old", "old").values()] == ["evil\u202e\x1b"]
     # The tests of this module share the runs, and each may be the first.
-    ask(f"{report}reviews", "POST", {**mark, "note": ""}, Origin=origin)
+    ask(f"{report}reviews", "POST", {**odd, "note": ""}, Origin=origin)
     assert ask(f"{report}reviews").json == []
 
 
@@ -191,17 +171,8 @@ def test_a_full_disk_is_said(report: str, origin: str, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("pytest_llmprops.reports.site.marks.append_review", full)
     answer = ask(f"{report}reviews", "POST", MARK, Origin=origin)
-    assert (answer.status, answer.json["error"]) == (
-        507,
-        "review.jsonl could not be written: No space left on device",
-    )
-
-
-def test_other_methods_are_refused(server: Server, report: str, origin: str) -> None:
-    """There is nothing to put, delete or ask for the options of."""
-    for method in ("PUT", "DELETE", "OPTIONS", "POST"):
-        assert ask(server.address, method, Origin=origin).status == 405
-    assert ask(server.address, "POST").status == 403
+    said = "review.jsonl could not be written: No space left on device"
+    assert (answer.status, answer.json["error"]) == (507, said)
 
 
 def test_a_report_is_built_again_only_after_a_change(report: str, runs: Path) -> None:
