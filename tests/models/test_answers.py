@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.apis import KEY, Answer, Call, completion, refusal, serving, streamed, vllm
+from fixtures.apis import KEY, Answer, Call, completion, refusal, serving
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.models.api.replies import chat_replies
 from pytest_llmprops.models.api.responses import chat_answer
@@ -42,14 +42,6 @@ def events(*data: Any, end: str = "") -> bytes:
 def chunk(index: int = 0, finish: str | None = None, **delta: Any) -> dict[str, Any]:
     """Return a chunk of OpenAI's chat format."""
     return {"model": "m", "choices": [{"index": index, "delta": delta, "finish_reason": finish}]}
-
-
-def test_streamed_answer_is_that_of_a_call_without_a_stream() -> None:
-    """The words, thoughts, finish reason and usage of a stream are those of the whole answer."""
-    whole, joined = (reply(asked(server)) for server in (vllm, lambda call: streamed(call, vllm)))
-    for name in ("text", "reasoning", "finish_reason", "usage", "served_model"):
-        assert getattr(joined, name) == getattr(whole, name)
-    assert joined.text == "Paris"
 
 
 def test_choices_of_a_stream_are_told_apart() -> None:
@@ -186,14 +178,6 @@ def thinks(finish: str = "stop", spent: int = 0, **message: Any) -> Callable[[Ca
     return lambda call: (200, {}, {"model": "m", "choices": [choice], "usage": usage})
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_text_only_among_the_thoughts_names_the_parser(name: str) -> None:
-    """A server whose parser takes the answer for thoughts is said in one line, never a wrong answer."""
-    message: dict[str, Any] = {name: "Paris", "content": None}
-    got = fatal(asked(thinks(**message)), f"text only in '{name}'")
-    assert (got.kind, "check the server's reasoning parser" in got.message) == ("response", True)
-
-
 @pytest.mark.parametrize(
     ("message", "text", "finish"),
     [
@@ -215,7 +199,7 @@ def test_reply_that_took_all_its_tokens_was_cut(message: Mapping[str, Any], spen
     """An empty reply with as many tokens as the limit was cut, although the server says that it stopped."""
     result = asked(thinks(spent=spent, **message))
     if finish == "stop" and "reasoning" in message:
-        assert "reasoning parser" in error(result).message
+        fatal(result, "text only in 'reasoning': check the server's reasoning parser")
     else:
         assert reply(result).finish_reason == finish
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,11 +83,13 @@ def test_a_conversation_is_sent_as_the_api_takes_it(ask: Any) -> None:
 
 def test_what_the_api_lacks_is_a_deviation(ask: Any) -> None:
     """Log probabilities and stops of white space are left out, and a limit is added; all are recorded."""
-    reply, body, model = ask(Chat.user("Hello", logprobs=5, stop=("\n",), extra=(("seed", 1),)))
+    request = Chat.user("Hello", logprobs=5, stop=("\n",), extra=(("seed", 1),))
+    reply, body, model = ask(replace(request, response_format="json_object"))
     assert reply.text == "Hi"
     assert body.keys() == {"model", "messages", "max_tokens"}
     assert model.deviations() == (
         "logprobs left out",
+        "response_format left out",
         "seed left out",
         "stop left out",
         "at most 4096 tokens, because the API requires a limit",

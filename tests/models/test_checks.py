@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, ContractError
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.models.base import checked_model, checked_results, unexpected
+from pytest_llmprops.models.base import checked_model, checked_results
 from tests.support.backends import error
 
 
@@ -89,16 +89,3 @@ def test_usable_results_of_a_batch_are_kept() -> None:
     first, second, third = checked_results((result for result in (Reply("x"), None, busy)), 3)
     assert (first, third) == (Reply("x"), busy)
     error(second)
-
-
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (KeyError("q"), "KeyError: 'q'"),
-        (ValueError("two\nlines"), "ValueError: two lines"),
-        (ContractError("the reply is odd"), "ContractError: the reply is odd"),
-    ],
-)
-def test_exception_of_a_model_is_one_line(fault: BaseException, said: str) -> None:
-    """An exception that a model raises becomes the error of its requests, with the exception's type."""
-    assert (str(unexpected(fault)), unexpected(fault).kind) == (said, "backend")

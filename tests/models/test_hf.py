@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ import pytest
 
 from pytest_llmprops.core.errors import MissingExtra
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message
-from pytest_llmprops.engine.broker.local import LocalBroker
-from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf.chat import HfBaseModel, HfChatModel, group_by_prefix
 from pytest_llmprops.models.registry import find_backend, parse_spec
@@ -61,18 +58,24 @@ def continued(network: Any, tokenizer: Any, text: str, most: int, **options: Any
     return str(tokenizer.decode(new, skip_special_tokens=True)).rstrip("\ufffd")
 
 
-def reference(folder: Path, requests: list[Chat]) -> list[str]:
-    """Return the library's own greedy replies, one prompt at a time."""
+@cache
+def loaded(folder: Path) -> tuple[Any, Any]:
+    """Return the library's own tokenizer and network of a folder."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    loaded = AutoModelForCausalLM.from_pretrained(folder, dtype="float32").eval()
+    network = AutoModelForCausalLM.from_pretrained(folder, dtype="float32").eval()
+    return AutoTokenizer.from_pretrained(folder), network
+
+
+def reference(folder: Path, requests: list[Chat]) -> list[str]:
+    """Return the library's own greedy replies, one prompt at a time."""
+    tokenizer, network = loaded(folder)
     replies = []
     for request in requests:
         turns = [{"role": m.role, "content": m.content} for m in request.messages]
         text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         assert request.max_tokens is not None
-        replies.append(continued(loaded, tokenizer, text, request.max_tokens, add_special_tokens=False))
+        replies.append(continued(network, tokenizer, text, request.max_tokens, add_special_tokens=False))
     return replies
 
 
@@ -109,39 +112,20 @@ def test_batches_equal_single_prompts(model: Any, folder: Path) -> None:
     assert expected[::-1] == texts(model.chat(requests[::-1]))
 
 
-def test_a_run_that_ends_keeps_the_complete_groups(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The replies of a group are stored while the next group of the same call is generated."""
-    is_second, goes_on, generate = threading.Event(), threading.Event(), HfChatModel.generate
-    sizes = []
+def test_groups_are_yielded_one_by_one(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replies of a group come before the next one is generated: a run that ends keeps the complete groups."""
+    sizes, generate = [], HfChatModel.generate
 
-    def paused(self: HfChatModel, rows: list[Any]) -> None:
+    def recorded(self: HfChatModel, rows: list[Any]) -> None:
         sizes.append(len(rows))
-        if len(sizes) == 2:
-            is_second.set()
-            assert goes_on.wait(60)
         generate(self, rows)
 
-    monkeypatch.setattr(HfChatModel, "generate", paused)
-    config = BrokerConfig({"m": parse_spec(f"hf:{folder}?batch=2&device=cpu")}, store=str(tmp_path / "store"))
-    requests = [Chat.user(f"{SHARED}{n}", temperature=0.0, max_tokens=3) for n in range(6)]
-
-    async def interrupted() -> list[bool]:
-        broker = LocalBroker(config)
-        asked = [asyncio.ensure_future(broker.ask("m", "subject", request)) for request in requests]
-        await asyncio.wait_for(asyncio.gather(*asked[:2]), 60)
-        assert await asyncio.to_thread(is_second.wait, 60)
-        # Closing waits for the group that is generated, and takes its loop.
-        threading.Timer(0.1, goes_on.set).start()
-        await broker.close()
-        await asyncio.gather(*asked, return_exceptions=True)
-        later = LocalBroker(config)
-        known = await later.are_known([("m", request) for request in requests])
-        await later.close()
-        return known
-
-    assert asyncio.run(interrupted()) == [True, True, False, False, False, False]
+    monkeypatch.setattr(HfChatModel, "generate", recorded)
+    replies = model.chat(asked(max_tokens=1))
+    assert reply(next(replies))
+    assert sizes == [4]
+    assert len(texts(replies)) == 5
+    assert sizes == [4, 2]
 
 
 def test_models_without_shareable_layers(tmp_path: Path) -> None:
@@ -217,9 +201,8 @@ def test_prompt_too_long(model: Any) -> None:
 
 def test_unusable_models(tmp_path: Path) -> None:
     """Without a chat template, or with weights that cannot be read, the run stops with one line."""
-    [result, *_] = make(f"hf:{save_chat_model(tmp_path / 'base', template=None)}?device=cpu&kind=chat").chat(
-        asked()
-    )
+    base = save_chat_model(tmp_path / "base", template=None)
+    [result, *_] = make(f"hf:{base}?device=cpu&kind=chat").chat(asked())
     assert fatal(result, "no chat template").kind == "model"
     saved = save_chat_model(tmp_path / "damaged")
     (saved / "model.safetensors").write_bytes(b"\xff" * 100)
@@ -296,14 +279,12 @@ def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def log_likelihood(folder: Path, before: str, option: str) -> float:
     """Return the log-likelihood of an option by the library alone, one text at a time."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    loaded = AutoModelForCausalLM.from_pretrained(folder, dtype="float32").eval()
+    tokenizer, network = loaded(folder)
     ids = tokenizer(before + option, return_tensors="pt")["input_ids"]
     start = len(tokenizer(before)["input_ids"])
     with torch.inference_mode():
-        logprobs = loaded(ids).logits[0].log_softmax(-1)
+        logprobs = network(ids).logits[0].log_softmax(-1)
     return sum(float(logprobs[place - 1, ids[0, place]]) for place in range(start, ids.shape[1]))
 
 
@@ -324,8 +305,6 @@ def test_likelihoods_equal_the_librarys(base_folder: Path) -> None:
 
 def test_likelihood_of_an_option_that_changes_a_token(tmp_path: Path) -> None:
     """Where a token spans the border, the option's log-likelihood is that of the whole minus that of the text."""
-    from transformers import AutoTokenizer
-
     saved = save_chat_model(tmp_path / "merging", template=None)
     file = saved / "tokenizer.json"
     tokenizer = json.loads(file.read_text())
@@ -334,7 +313,7 @@ def test_likelihood_of_an_option_that_changes_a_token(tmp_path: Path) -> None:
     vocabulary["ab"] = vocabulary.pop("~")
     tokenizer["model"]["merges"] = [["a", "b"]]
     file.write_text(json.dumps(tokenizer))
-    assert len(AutoTokenizer.from_pretrained(saved)("xab")["input_ids"]) == 2
+    assert len(loaded(saved)[0]("xab")["input_ids"]) == 2
     [reply] = make(f"hf:{saved}?device=cpu").likelihood([Likelihood("xa", ("b",))])
     [option] = reply.value["options"]
     whole, before = log_likelihood(saved, "x", "ab"), log_likelihood(saved, "x", "a")
@@ -358,11 +337,8 @@ def test_base_models_continue_texts(base_folder: Path, folder: Path) -> None:
     replies = texts(base.completion(requests))
     chats = make(f"hf:{base_folder}?device=cpu&kind=completion")
     assert texts(chats.completion(requests)) == replies
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(base_folder)
-    loaded = AutoModelForCausalLM.from_pretrained(base_folder, dtype="float32").eval()
-    assert replies[1] == continued(loaded, tokenizer, requests[1].text, 9)
+    tokenizer, network = loaded(base_folder)
+    assert replies[1] == continued(network, tokenizer, requests[1].text, 9)
     assert kinds_of(make(f"hf:{folder}?kind=completion")) == {"completion", "likelihood"}
 
 

@@ -26,9 +26,9 @@ from tests.support.backends import (
     refuse,
     reply,
 )
+from tests.support.sentiment_models import SPECIAL, config_of
 
 pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = ["the", "dog", "##s", "see", "##ing", "a", "tree", "cafe", ",", ".", "s"]
 TEXTS = ["The dogs, seeing a tree.", "the dog", "Café", "a tree", "seeing dogs seeing dogs seeing dogs", "a"]
 SMALL: Any = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "initializer_range": 0.5}
@@ -38,16 +38,16 @@ def embed(model: Any, *texts: str, tokens: bool = False) -> list[Any]:
     return list(model.embed([Embed(text, tokens) for text in texts]))
 
 
-def save_bert(folder: Path, *, masked: bool = False, longest: int = 16) -> Path:
+def save_bert(folder: Path) -> Path:
     """Save a BERT with random weights and a WordPiece tokenizer that lowers case and drops accents."""
     import torch
-    from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizer
+    from transformers import BertModel, BertTokenizer
 
     torch.manual_seed(4)
     vocabulary = {token: i for i, token in enumerate([*SPECIAL, *PIECES])}
-    tokenizer = BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=longest)
-    config = BertConfig(vocab_size=len(vocabulary), num_hidden_layers=3, max_position_embeddings=32, **SMALL)
-    (BertForMaskedLM if masked else BertModel)(config).save_pretrained(folder)
+    tokenizer = BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=16)
+    config = config_of(len(vocabulary), layers=3, width=32, max_position_embeddings=32, initializer_range=0.5)
+    BertModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -119,34 +119,24 @@ def test_token_vectors_and_what_they_cover(model: Any, folder: Path) -> None:
     assert covered == ["The", "dog", "s", ",", "see", "ing", "a", "tree", "."]
 
 
-def test_space_marks_cover_nothing(tmp_path: Path) -> None:
-    """A word's leading space is not part of its token's span; a space mark alone covers no characters."""
+def test_xlmr(tmp_path: Path) -> None:
+    """A word's space is not part of its span; a space mark alone covers nothing; all positions are used."""
     text = "dogs  see 木"
     encoder = make(f"hf:{save_xlmr(tmp_path)}")
-    [reply] = embed(encoder, text, tokens=True)
-    covered = [text[start:end] for start, end in reply.value["spans"]]
-    assert reply.value["tokens"] == ["▁dog", "s", "▁see", "▁", "木"]
-    assert covered == ["dog", "s", "see", "", "木"]
-
-
-def test_positions_of_xlmr(tmp_path: Path) -> None:
-    """A text of the maximum length is embedded; one more token is refused."""
-    encoder = make(f"hf:{save_xlmr(tmp_path)}")
+    [spaced] = embed(encoder, text, tokens=True)
+    assert spaced.value["tokens"] == ["▁dog", "s", "▁see", "▁", "木"]
+    assert [text[start:end] for start, end in spaced.value["spans"]] == ["dog", "s", "see", "", "木"]
     longest, longer = embed(encoder, "see " * 14, "see " * 15)
     assert reply(longest).usage.prompt_tokens == 16
     error(longer, "17 tokens, the model takes 16")
 
 
 def test_layers(folder: Path) -> None:
-    """Layers are counted as the library counts hidden states, and each has its own identity."""
+    """Layers are counted as the library counts hidden states; one beyond the last stops the run with one line."""
     encoder = make(f"hf:{folder}?layer=1")
     assert encoder.identity["layer"] == 1
-    [reply] = embed(encoder, TEXTS[0], tokens=True)
-    np.testing.assert_allclose(reply.value["vectors"], states(folder, TEXTS[0], 1), atol=1e-5)
-
-
-def test_missing_layer(folder: Path) -> None:
-    """A layer beyond the last stops the run with one line."""
+    [got] = embed(encoder, TEXTS[0], tokens=True)
+    np.testing.assert_allclose(got.value["vectors"], states(folder, TEXTS[0], 1), atol=1e-5)
     [result] = embed(make(f"hf:{folder}?layer=4"), "a")
     fatal(result, "the model has 3 layers; layer=4 does not exist")
     refuse(f"hf:{folder}?layer=-1", "layer must be a whole number")

@@ -11,6 +11,7 @@ import pytest
 from pytest_llmprops.core.requests import Segment
 from pytest_llmprops.models.hf.classifiers import cut_by_labels, label_letters
 from tests.support.backends import LIBRARIES, error, make, needs, refuse, reply, values
+from tests.support.sentiment_models import config_of
 
 pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
 CHARACTERS = "学生留心机动的书老师有信可以进攻。"
@@ -20,19 +21,17 @@ TEXTS = ["学生留心机动的书。", "老师", "有信心机动的老师可�
 def save_model(folder: Path, labels: tuple[str, ...] = ("B", "M", "E", "S"), *, positions: int = 64) -> Path:
     """Save a small BERT with random weights and a vocabulary of characters, as transformers does."""
     import torch
-    from transformers import BertConfig, BertForTokenClassification, BertTokenizer
+    from transformers import BertForTokenClassification, BertTokenizer
 
     torch.manual_seed(2)
     folder.mkdir()
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *CHARACTERS, "ab", "##c", "a", "b", "c"]
     (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
     BertTokenizer.from_pretrained(folder).save_pretrained(folder)
-    config = BertConfig(
-        vocab_size=len(tokens),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
+    config = config_of(
+        len(tokens),
+        layers=2,
+        width=32,
         max_position_embeddings=positions,
         initializer_range=0.5,  # makes the logits of random weights differ clearly
         id2label=dict(enumerate(labels)),

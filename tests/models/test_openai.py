@@ -20,7 +20,6 @@ from pytest_llmprops.models.api.openai import OpenAIModel
 from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.secrets import Secrets
-from pytest_llmprops.models.spec import normalised_url
 from tests.support.backends import called, error, fatal, make, reply, texts
 from tests.support.networks import RawServer, answer, answering, clear_network
 
@@ -43,6 +42,14 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def one(name: str, url: str | None, request: Chat = ASKED, *, timeout: float = 10.0) -> Result:
     """Return the result of one call."""
     return called(make(f"openai:{name}", base_url=url, timeout=timeout), request)[0]
+
+
+async def answered(model: OpenAIModel, requests: list[Chat]) -> list[Result]:
+    """Return the results of one batch; close the model."""
+    try:
+        return await model.chat(requests)
+    finally:
+        await model.aclose()
 
 
 def test_reply_carries_text_usage_model_and_price(stub: RunningStub) -> None:
@@ -123,36 +130,21 @@ def test_reasoning_model_is_adapted_to_once() -> None:
 
 def test_batch_gives_results_in_order(stub: RunningStub) -> None:
     """Results are in order; a lone surrogate in a prompt is an error of its call only."""
-
-    async def calls() -> Any:
-        model = make("openai:m", base_url=stub.url)
-        try:
-            return await model.chat([Chat.user("one"), Chat.user("\ud800"), Chat.user("two")])
-        finally:
-            await model.aclose()
-
-    first, bad, third = asyncio.run(calls())
-    assert reply(first).text == reply(one("m", stub.url, Chat.user("one"))).text
+    prompts = [Chat.user("one"), Chat.user("\ud800"), Chat.user("two")]
+    first, bad, third = asyncio.run(answered(make("openai:m", base_url=stub.url), prompts))
     assert (error(bad).kind, error(bad).fatal, error(bad).transient) == ("request", False, False)
-    assert reply(third).text == reply(one("m", stub.url, Chat.user("two"))).text
-
-
-@pytest.mark.parametrize(
-    ("address", "kept"),
-    [
-        ("https://user:secret@host/v1?key=1", "https://host/v1"),
-        ("http://[::1]:80/v1", "http://[::1]:80/v1"),
-    ],
-)
-def test_recorded_address_holds_no_secret(address: str, kept: str) -> None:
-    """An address is recorded by host, port and path only, in a normalised form."""
-    assert normalised_url(address) == kept
+    assert texts([first, third]) == texts([one("m", stub.url, prompts[0]), one("m", stub.url, prompts[2])])
 
 
 def test_identity_and_pinning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The identity names model and server; a name that ends in a date is pinned."""
+    """The identity names model and server, without secrets; a name that ends in a date is pinned."""
     assert make("openai:gpt-4o").identity == {"backend": "openai", "name": "gpt-4o", "base_url": ""}
-    assert make("openai:m", base_url="http://h/v1/").identity["base_url"] == "http://h/v1"
+    for url, kept in (
+        ("http://h/v1/", "http://h/v1"),
+        ("https://user:secret@host/v1?key=1", "https://host/v1"),
+        ("http://[::1]:80/v1", "http://[::1]:80/v1"),
+    ):
+        assert make("openai:m", base_url=url).identity["base_url"] == kept
     monkeypatch.setenv("OPENAI_BASE_URL", "http://other/v1")
     assert make("openai:m").identity["base_url"] == "http://other/v1"
     assert make("openai:gpt-4o-2024-05-13").pinned
@@ -192,6 +184,20 @@ def test_compressed_bodies_are_read_whole(encoding: str) -> None:
     with answering(raw(f"Content-Encoding: {encoding}\r\nContent-Length: {len(body)}", body)) as server:
         assert texts(called(model_at(server), ASKED, ASKED)) == ["hello", "hello"]
     assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said", "kind"),
+    [
+        ("br", "is compressed with 'br', which no call asks for", "response"),
+        ("gzip", "is damaged", "connection"),
+    ],
+)
+def test_compressed_bodies_that_cannot_be_read(encoding: str, said: str, kind: str) -> None:
+    """Another compression is not retried; a damaged body is."""
+    with answering(answer("200 OK", HELLO, f"Content-Encoding: {encoding}")) as server:
+        got = error(called(model_at(server), ASKED)[0], said)
+    assert (got.kind, got.transient) == (kind, kind == "connection")
 
 
 def test_connections_are_used_again() -> None:
@@ -261,10 +267,7 @@ def test_cancelled_call_does_not_spoil_the_next() -> None:
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
-        try:
-            return await model.chat([ASKED])
-        finally:
-            await model.aclose()
+        return await answered(model, [ASKED])
 
     with answering(next_answer) as server:
         assert texts(asyncio.run(use(model_at(server)))) == ["hello"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_llmprops.core.requests import Chat, request_from_json, request_key, request_to_json
-from pytest_llmprops.models.api.anthropic import message_params
 from pytest_llmprops.models.api.deviations import Deviations, chat_body
 from pytest_llmprops.models.api.responses import response_params
 
@@ -14,13 +13,10 @@ JSON = replace(PLAIN, response_format="json_object")
 
 
 def test_each_api_has_its_own_name_for_it() -> None:
-    """The chat format, the Responses API and the Messages API, which has none (their references, November 2026)."""
+    """The chat format and the Responses API (their references, November 2026)."""
     body = chat_body("m", JSON)
     assert body["response_format"] == {"type": "json_object"}
     assert response_params(body, Deviations())["text"] == {"format": {"type": "json_object"}}
-    deviations = Deviations()
-    assert "response_format" not in message_params(body, deviations)
-    assert list(deviations.phrases()) == ["response_format left out"]
     assert "response_format" not in chat_body("m", PLAIN)
 
 

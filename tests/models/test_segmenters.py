@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 import re
 import tempfile
@@ -207,15 +206,6 @@ def test_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
     (folder / "features.pkl").write_bytes(pickle.dumps(data | {"unigram": _Hostile(touched)}))
     fatal(make(f"pkuseg?model={folder}").segment([Segment("的")])[0], "not plain data")
     assert not touched.exists()
-
-
-@needs_pkuseg
-def test_pkuseg_default_model() -> None:
-    """The default model of 2019, if installed, segments a sentence as its authors' package did."""
-    folder = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg")).expanduser() / "default"
-    if not folder.is_dir():
-        pytest.skip("needs the default model: see docs/models.md")
-    assert words(make("pkuseg"), "我爱北京天安门") == [["我", "爱", "北京", "天安门"]]
 
 
 def test_failures_are_values() -> None:

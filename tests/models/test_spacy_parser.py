@@ -125,12 +125,10 @@ def test_pipeline_of_words_only(blank: Path) -> None:
 
 def test_another_language_is_missing(blank: Path) -> None:
     """A pipeline serves only its language; without dependencies there are no trees and no served model."""
-    values = parses(make(f"spacy:{blank}"), Parse("a", "en", "words"), Parse("a", "af", "constituency"))
-    assert [value["words"] for value in values] == [None, None]
-    assert "a spaCy model of 'af', not of 'en'" in values[0]["missing"]
-    assert "no dependency parser" in values[1]["missing"]
-    [reply] = make(f"spacy:{blank}").parse([Parse("a", "en", "words")])
-    assert reply.served_model == ""
+    other, tree = make(f"spacy:{blank}").parse([Parse("a", "en", "words"), Parse("a", "af", "constituency")])
+    assert (other.value["words"], other.served_model, tree.value["words"]) == (None, "", None)
+    assert "a spaCy model of 'af', not of 'en'" in other.value["missing"]
+    assert "no dependency parser" in tree.value["missing"]
 
 
 def test_identity_follows_the_files(blank: Path, tmp_path: Path) -> None:

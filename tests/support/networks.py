@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import datetime
 import select
 import socket
 import socketserver
@@ -126,8 +127,10 @@ def connecting_proxy(target: int, *, user: str = "", refused: str = "") -> Itera
         yield made
 
 
-def server_tls(authority: trustme.CA, name: str = "127.0.0.1") -> ssl.SSLContext:
-    """Return a server's TLS context with a certificate for a host name."""
+def server_tls(authority: trustme.CA, name: str = "127.0.0.1", days: int = 1) -> ssl.SSLContext:
+    """Return a server's TLS context with a certificate for a host name that is valid until so many days from now."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(name).configure_cert(context)
+    end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days)
+    certificate = authority.issue_cert(name, not_before=end - datetime.timedelta(2), not_after=end)
+    certificate.configure_cert(context)
     return context
