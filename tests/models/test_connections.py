@@ -89,6 +89,13 @@ def test_status_is_read_before_the_body(
     assert ("returned HTML instead of JSON (status 404: Not Found)" in line) == (is_page and kind == "url")
 
 
+def test_status_counts_without_its_body() -> None:
+    """A refusal whose body is compressed in an unknown way is still one."""
+    with answering(answer("502 Bad Gateway", "?", "Content-Encoding: br")) as server:
+        got = error(ask("openai:m", f"http://127.0.0.1:{server.port}"))
+    assert (got.kind, got.transient) == ("status 502", True)
+
+
 def test_basic_authentication_names_the_address() -> None:
     """A gateway that asks for a user is told apart from an API that refuses the key."""
     wanted = answer("401 Unauthorized", "", 'WWW-Authenticate: Basic realm="x"', kind="text/html")

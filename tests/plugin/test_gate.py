@@ -92,6 +92,9 @@ def test_a_collection_error_ends_a_run_without_workers(run: Runner) -> None:
 
 RULE = '[[rule]]\nbenchmark = "sums"\n'
 DROP = RULE + "max_drop = 0.5"
+#: a rule on a metric of H-TEST, and the options that select some of its items
+RHYME = '[[rule]]\nbenchmark = "htest"\nmetric = "{}"\nmin = 0.1\n'
+SMALL = (HTEST, "--llm-size", "small", "-k", "rhyme")
 QUICK = {
     "sums": {"name": "quick", "seed": 0, "settings": {}, "assumed": [], "gives_up": "", "overrides": {}}
 }  # fmt: skip
@@ -137,6 +140,9 @@ REFUSED = [
     (RULE + "max_drop = 0.05", "all", (), "40 pairs of the benchmark are too few to decide; max_drop = 0.09 can be"),
     (RULE + "min_accuracy = 0.95", "", ("--llm-plan",), "too few to decide; min_accuracy = 0.91 can be met"),
     (RULE + "max_refused = 0.5", "", ("--llm-limit", "20"), "20 answered items are fewer than min_items = 30"),
+    (RHYME.format("nosuch"), "", SMALL, "no metric 'nosuch'; there are adjusted_accuracy, "),
+    # A reply can tell the reader model of H-TEST to answer "none".
+    (RHYME.format("adjusted_accuracy"), "", SMALL, "so add a rule for the same selection"),
 ]  # fmt: skip
 
 
@@ -355,8 +361,8 @@ def test_header_warns_of_single_samples(run: Runner) -> None:
         "--llm-set", "htest.temperature=0.7",
     )  # fmt: skip
     file = run.write("gate.toml", '[[rule]]\nbenchmark = "htest"\nmax_drop = 0.5\n')
-    before = str(run(*words, "--llm-repeats", "3").folder)
-    for repeats, warns in (("1", True), ("3", False)):
+    before = str(run(*words, "--llm-repeats", "2").folder)
+    for repeats, warns in (("1", True), ("2", False)):
         gated = ("--llm-repeats", repeats, "--llm-gate", str(file), "--llm-baseline", before, "--llm-plan")
         shown = " ".join(run(*words, *gated).output.split())
         assert ("htest: one sample per item at a temperature above 0" in shown) == warns
