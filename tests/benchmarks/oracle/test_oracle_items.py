@@ -131,7 +131,6 @@ WRONG = {"type": "PER", "pos": [0, 1], "sent_id": 0}
         (redocred, [[{**DOCUMENT, "vertexSet": [[{**WRONG, "sent_id": 9}]]}]], "(IndexError"),
         (redocred, [[{**DOCUMENT, "vertexSet": [[{**WRONG, "pos": [0]}]]}]], "(ValueError"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_bad_files(file: Callable[..., DataFolder], content: list[Any], said: str, tmp_path: Path) -> None:
     """An error about an invalid row or document is one line with its file, its place, the problem and a fix."""
