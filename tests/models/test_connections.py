@@ -92,8 +92,8 @@ def test_status_is_read_before_the_body(
 def test_status_counts_without_its_body() -> None:
     """A refusal whose body is compressed in an unknown way is still one."""
     with answering(answer("502 Bad Gateway", "?", "Content-Encoding: br")) as server:
-        url = f"http://127.0.0.1:{server.port}"
-        refused(ask(url), "status 502", kind="status 502", fatal=False, transient=True)
+        result = ask(f"http://127.0.0.1:{server.port}")
+    refused(result, kind="status 502", fatal=False, transient=True)
 
 
 def test_basic_authentication_names_the_address() -> None:

@@ -49,19 +49,13 @@ def fake_litellm(folder: Path, monkeypatch: pytest.MonkeyPatch, table: str, vers
     monkeypatch.syspath_prepend(str(folder))
 
 
-def test_given_prices_are_per_million_tokens() -> None:
-    """``price_in`` and ``price_out`` are per million tokens and need no table."""
-    price = known("anything", {"price_in": "2", "price_out": "10"})
-    assert price.of(Usage(1_000_000, 500_000)) == pytest.approx(2 + 5)
-
-
-def test_tokens_of_caches_have_their_own_prices() -> None:
-    """A part of the prompt that the provider caches has another price, where it is known; otherwise the full one."""
+def test_prices_are_per_million_tokens() -> None:
+    """``price_in`` and ``price_out`` need no table; what the provider caches has its own price, where it is known."""
     usage = Usage(1_000_000, 100_000, cached_tokens=900_000, cache_write_tokens=50_000)
     price = Price(2, 10, "", 0.2, 2.5)
     assert price.of(usage) == pytest.approx(0.1 + 0.18 + 0.125 + 1)
     assert price.scaled(0.5).of(usage) == pytest.approx(price.of(usage) / 2)
-    full = Price(2, 10, "")
+    full = known("anything", {"price_in": "2", "price_out": "10"})
     assert full.of(usage) == full.scaled(1).of(usage) == pytest.approx(2 + 1)
 
 

@@ -72,26 +72,24 @@ def test_tokens_of_the_chat_format(name: str) -> None:
     assert usage_of({"usage": reported}) == tokens
 
 
-def test_tokens_of_anthropic() -> None:
-    """Its input tokens are those outside of the cache (https://platform.claude.com/docs/build-with-claude/prompt-caching)."""
-    usage = {
+def test_tokens_of_other_apis() -> None:
+    """Input tokens of Anthropic are those outside of the cache; the Responses API has other names.
+
+    https://platform.claude.com/docs/build-with-claude/prompt-caching,
+    https://platform.openai.com/docs/api-reference/responses/object
+    """
+    usage: dict[str, Any] = {
         "input_tokens": 50, "cache_read_input_tokens": 100_000, "cache_creation_input_tokens": 248,
         "output_tokens": 503, "service_tier": "priority",
     }  # fmt: skip
     answer = anthropic.chat_answer({"model": "claude", "content": [], "usage": usage})
-    assert usage_of(answer) == Usage(100_298, 503, 0, 100_000, 248)
-    assert service_tier(answer) == "priority"
-
-
-def test_tokens_of_the_responses_api() -> None:
-    """Its names differ (https://platform.openai.com/docs/api-reference/responses/object)."""
+    assert (usage_of(answer), service_tier(answer)) == (Usage(100_298, 503, 0, 100_000, 248), "priority")
     usage = {
         "input_tokens": 328, "input_tokens_details": {"cached_tokens": 256}, "output_tokens": 52,
         "output_tokens_details": {"reasoning_tokens": 40}, "total_tokens": 380,
     }  # fmt: skip
     answer = responses.chat_answer({"model": "gpt-5", "output": [], "usage": usage, "service_tier": "flex"})
-    assert usage_of(answer) == Usage(328, 52, 40, 256)
-    assert service_tier(answer) == "flex"
+    assert (usage_of(answer), service_tier(answer)) == (Usage(328, 52, 40, 256), "flex")
 
 
 @pytest.mark.parametrize(
