@@ -266,8 +266,6 @@ _ITEM = re.compile(
 )
 _INLINE = re.compile(r"(?<=\S)[ ,;]\s*\(?\d{1,2}[.)]\s+(?=\S)")
 _FIELD = re.compile(r"[ \t]*[*_]{0,2}[^\W\d][\w /&-]{0,40}?[*_]{0,2}\s?[:：][*_]{0,2}\s?\S.*")
-#: A line of words with which a reply corrects its list; an item may be the instruction WAIT or the song Sorry.
-_CORRECTED = re.compile(rf"^[ \t>*_]{{0,4}}(?=[^\W\d_])[^\n]{{0,200}}?{words.TURNS.pattern}", re.I | re.M)
 
 
 def listed(reply: str) -> list[str] | None:
@@ -278,7 +276,7 @@ def listed(reply: str) -> list[str] | None:
     first counts, or the one after a correction.
     """
     text = _marked_up(unicodedata.normalize("NFKC", without_tokens(reply)))
-    *_, corrected = [None, *_CORRECTED.finditer(text)]
+    *_, corrected = [None, *words.CORRECTED.finditer(text)]
     items = _items(text[corrected.end() :], is_marked=True) if corrected else None
     return _items(text) if items is None else items
 

@@ -177,33 +177,8 @@ def _any(field: str, *, begins: bool = True) -> str:
     return plain(f"(?:{BEGIN if begins else ''}(?:{spaced}){END}|{unspaced})")
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
-
-
 _QUOTES = r"[\s\"'*_`(\[{<$]"
 _AFTER = r"[\"'*_`)\]}>$]{0,4}[ \t]{0,3}"
-#: These are searched in the text before an option, and end at it.
-CUE = _compiled(
-    rf"(?:{_any('answer')}|→|[=-]>)(?:(?:[\s\"'*_`(\[{{<$:=>,✓→-]|{_any('link')}){{0,12}}\Z"
-    rf"|[^.;!?\n]{{0,50}} (?:is|was|would be):?{_QUOTES}*\Z)|✓{_QUOTES}*\Z|{_any('but')}[^.;!?\n]{{0,60}}\Z"
-)
-REJECTS = _compiled(rf"{_any('rejects')}[^.;!?\n]{{0,40}}\Z")
-REJECTS_LABEL = _compiled(
-    rf"(?:{BEGIN}(?:wrong|incorrect|rejected|not)(?: \w+)? ?[:=]|错误\w{{0,4}} ?[:=]|✗|\bover|(?<=\w) >){_QUOTES}*\Z"
-)
-FIRST = _compiled(rf"{_any('first')}[^.;!?\n,]*,?[^.;!?\n,]{{0,30}}\Z")
-IF = _compiled(rf"{BEGIN}(?:if|unless|otherwise|whether){END}|如果|若是|否则")
-STOPS = _compiled(rf"[.;!?:\n—–]|,(?!\s*(?:or|nor)\b)|→|[=-]>|{_any('stops')}")
-#: These are matched after an option.
-RIGHT = _compiled(rf"{_AFTER}(?:{_any('right', begins=False)}|✓|\?+\s*(?:yes|yep|correct|right|对|是)\b)")
-REJECTED = _compiled(
-    rf"{_AFTER}-?(?:{_any('rejected', begins=False)}|✗"
-    rf"|\?+{_AFTER}\s*(?:hm+\W*)?(?:no|nope|wrong|not|不|nee|non)\b)"
-)
-ABOUT = _compiled(rf"{_AFTER}(?:\?|{_any('about', begins=False)})")
-DEFINED = _compiled(rf"{_AFTER}(?:[:=→]|->|--?\s|–|—)\s*{_QUOTES}*[^\W\d_]")
-EXPLAINED = _compiled(rf"{_AFTER}(?:(?:[.:;,]|\s*[-–—]|\s+(?:because|since|as)\b|\s*\n)\s*\S|\s*\()")
 #: Words after which a letter or "no" is an answer, not an article or part of a phrase ("A vowel", "no difference").
 AFTER_ANSWER = re.compile(
     r" (?:although|and|applies|are|as|based|because|but|can|can't|cannot|category|class|could|definitely|does|doesn't"
@@ -211,35 +186,55 @@ AFTER_ANSWER = re.compile(
     r"|pattern|rather|seems?|since|texts?|then|though|to|too|type|was|when|which|while|with|would|wouldn't)\b"
     r"|(?! +[A-Za-zÀ-ɏ]{2})"
 )
-#: These are between two options.
-OR = _compiled(_any("joins") + "|[/&]")
-JOINED = _compiled(
-    rf"(?:[\s\"'*_`()\[\],/\\|&;.+\d-]|{_any('joins')}|{BEGIN}(?:the|option|label|letter|answer)s?{END}){{0,24}}"
-)
-#: These may be anywhere.
-AFFIRMS = _compiled(_any("affirms"))
-TURNS = _compiled(_any("turns"))
-CALLED_RIGHT = _compiled(f"{_any('turns')}|{_any('answer')}|✓")
-#: A line with which a base model goes on after its answer, as in its prompt.
-NEXT = _compiled(
-    r"\n[ \t#*>_]*(?:input|question|sentence|text|review|prompt|user|human|instruction|q|english|句子"
-    r"|问题|输入|用户|下面这句话)(?: ?\d{1,2})?[ \t*_]*(?:[:：\"]|表达)"
-)
-#: The line of a list with commas, which may end in a period, or without items; keys of JSON with a remark or a number,
-#: a name, a kind.
-LISTED = _compiled(
-    r"[ \t*_]*(?:[\w ]{0,40}\b)?(?:entit(?:y|ies)|items?|names|list|answers?|results?)\b[\w *_]{0,30}[:：][*_]{0,2}"
-    r"\s*(?P<items>\S.*?)(?:(?<=\w\w)\.)?"
-)
-NONE = _compiled(
-    r"\W*(?:(?:named )?entit\w+\W*)?(?:none|nothing|n/a|empty|empty list|no \w+)(?: (?:were |was |are )?(?:found"
-    r"|present|detected))?\W*|[^\n]{0,80}\b(?:there (?:are|is|were) (?:no\b|none)|(?:contains?|has|have|mentions?|found"
-    r"|see|find|identify) no\b|(?:not|n't) (?:contain|have|mention|include|see|find|identify|detect)\b)[^:\n]{0,80}"
-    r"|no (?:\w+ ){0,2}(?:entities|names|items)\b[^:\n]{0,60}"
-)
-REMARK_KEY = _compiled(
-    r".*(?:expla|reason|rationale|thought|thinking|note|comment|analysis|confiden|alternativ|input|sentence|question"
-    r"|error|message|理由|解释|说明|思考|分析).*|#|no\.?|id"
-)
-NAME_KEY = _compiled(r"(?:entity|item)?[ _]?(?:name|text|value|word|mention|term|span|entity|item)")
-KIND_KEY = _compiled(r"(?:entity|item)?[ _]?(?:type|class|category|label|kind|tag)")
+#: patterns by name; case is ignored
+_PATTERNS = {
+    # These are searched in the text before an option, and end at it.
+    "CUE": rf"(?:{_any('answer')}|→|[=-]>)(?:(?:[\s\"'*_`(\[{{<$:=>,✓→-]|{_any('link')}){{0,12}}\Z"
+    rf"|[^.;!?\n]{{0,50}} (?:is|was|would be):?{_QUOTES}*\Z)|✓{_QUOTES}*\Z|{_any('but')}[^.;!?\n]{{0,60}}\Z",
+    "REJECTS": rf"{_any('rejects')}[^.;!?\n]{{0,40}}\Z",
+    "REJECTS_LABEL": rf"(?:{BEGIN}(?:wrong|incorrect|rejected|not)(?: \w+)? ?[:=]|错误\w{{0,4}} ?[:=]|✗"
+    rf"|\bover|(?<=\w) >){_QUOTES}*\Z",
+    "FIRST": rf"{_any('first')}[^.;!?\n,]*,?[^.;!?\n,]{{0,30}}\Z",
+    "IF": rf"{BEGIN}(?:if|unless|otherwise|whether){END}|如果|若是|否则",
+    "STOPS": rf"[.;!?:\n—–]|,(?!\s*(?:or|nor)\b)|→|[=-]>|{_any('stops')}",
+    # These are matched after an option.
+    "RIGHT": rf"{_AFTER}(?:{_any('right', begins=False)}|✓|\?+\s*(?:yes|yep|correct|right|对|是)\b)",
+    "REJECTED": rf"{_AFTER}-?(?:{_any('rejected', begins=False)}|✗"
+    rf"|\?+{_AFTER}\s*(?:hm+\W*)?(?:no|nope|wrong|not|不|nee|non)\b)",
+    "ABOUT": rf"{_AFTER}(?:\?|{_any('about', begins=False)})",
+    "DEFINED": rf"{_AFTER}(?:[:=→]|->|--?\s|–|—)\s*{_QUOTES}*[^\W\d_]",
+    "EXPLAINED": rf"{_AFTER}(?:(?:[.:;,]|\s*[-–—]|\s+(?:because|since|as)\b|\s*\n)\s*\S|\s*\()",
+    # These are between two options.
+    "OR": _any("joins") + "|[/&]",
+    "JOINED": rf"(?:[\s\"'*_`()\[\],/\\|&;.+\d-]|{_any('joins')}"
+    rf"|{BEGIN}(?:the|option|label|letter|answer)s?{END}){{0,24}}",
+    # These may be anywhere.
+    "AFFIRMS": _any("affirms"),
+    "TURNS": _any("turns"),
+    "CALLED_RIGHT": f"{_any('turns')}|{_any('answer')}|✓",
+    # A line with which a base model goes on after its answer, as in its prompt.
+    "NEXT": r"\n[ \t#*>_]*(?:input|question|sentence|text|review|prompt|user|human|instruction|q|english|句子"
+    r"|问题|输入|用户|下面这句话)(?: ?\d{1,2})?[ \t*_]*(?:[:：\"]|表达)",
+    # A line of words with which a reply corrects its list; an item may be the instruction WAIT or the song Sorry.
+    "CORRECTED": rf"(?m)^[ \t>*_]{{0,4}}(?=[^\W\d_])[^\n]{{0,200}}?{_any('turns')}",
+    # The line of a list with commas, which may end in a period, or without items; keys of JSON with a remark or a
+    # number, a name, a kind.
+    "LISTED": r"[ \t*_]*(?:[\w ]{0,40}\b)?(?:entit(?:y|ies)|items?|names|list|answers?|results?)\b"
+    r"[\w *_]{0,30}[:：][*_]{0,2}\s*(?P<items>\S.*?)(?:(?<=\w\w)\.)?",
+    "NONE": r"\W*(?:(?:named )?entit\w+\W*)?(?:none|nothing|n/a|empty|empty list|no \w+)(?: (?:were |was |are )?"
+    r"(?:found|present|detected))?\W*|[^\n]{0,80}\b(?:there (?:are|is|were) (?:no\b|none)|(?:contains?|has|have"
+    r"|mentions?|found|see|find|identify) no\b|(?:not|n't) (?:contain|have|mention|include|see|find|identify|detect)\b)"
+    r"[^:\n]{0,80}|no (?:\w+ ){0,2}(?:entities|names|items)\b[^:\n]{0,60}",
+    "REMARK_KEY": r".*(?:expla|reason|rationale|thought|thinking|note|comment|analysis|confiden|alternativ|input"
+    r"|sentence|question|error|message|理由|解释|说明|思考|分析).*|#|no\.?|id",
+    "NAME_KEY": r"(?:entity|item)?[ _]?(?:name|text|value|word|mention|term|span|entity|item)",
+    "KIND_KEY": r"(?:entity|item)?[ _]?(?:type|class|category|label|kind|tag)",
+}
+
+
+def __getattr__(name: str) -> re.Pattern[str]:
+    """Compile a pattern when it is first used: compiling all takes a tenth of a second."""
+    if name not in _PATTERNS:
+        raise AttributeError(name)
+    pattern = globals()[name] = re.compile(_PATTERNS[name], re.IGNORECASE)
+    return pattern
