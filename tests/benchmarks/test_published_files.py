@@ -1,4 +1,4 @@
-"""The authors' files, if available, and small files in the same formats otherwise."""
+"""The authors' files, if available. The tests of each reader have the quirks of their formats."""
 
 from __future__ import annotations
 
@@ -19,22 +19,17 @@ from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.homophones.items import masked
 from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.benchmarks.htest.items import GEOMETRY
-from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data, read_manifest
 from pytest_llmprops.models.segmenters import read_words
-from tests.support.published_shapes import published_shapes
 
 
 def items_of(benchmark: Benchmark, root: Path, source: str = "published") -> tuple[Item, ...]:
     loaded: Any = benchmark.load(DataFolder(root, source))
     items: tuple[Item, ...] = loaded.items
     return items
-
-
-# The authors' files
 
 
 def test_every_published_htest_file_loads(published: Path) -> None:
@@ -83,12 +78,6 @@ def test_ids_are_unique_over_all_sources(benchmark: Benchmark, published: Path) 
     assert {i.source for i in both} == {"builtin", "published"}
 
 
-# The authors' files where available, and a small file in the format of each
-
-
-SHAPES = published_shapes()
-#: benchmark -> number of its tasks on published data
-TASKS = {"htest": 11, "homophones": 3, "eras": 1, "dtails": 2, "oracle": 3}
 #: pattern of files that no benchmark loads -> function that reads one and returns its number of rows
 READERS: dict[str, Callable[[Path], int]] = {
     "dtails/*/train_dataset.csv": lambda path: len(
@@ -100,43 +89,23 @@ READERS: dict[str, Callable[[Path], int]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a small file for each file of the manifest."""
-    root = tmp_path_factory.mktemp("shapes")
-    for file, content in SHAPES.items():
-        (root / file).parent.mkdir(parents=True, exist_ok=True)
-        (root / file).write_bytes(content)
-    return root
-
-
-@pytest.mark.parametrize("name", TASKS)
-@pytest.mark.parametrize("folder", ["shapes", "published"])
-def test_benchmarks_load_published_data(name: str, folder: str, request: pytest.FixtureRequest) -> None:
-    """Each benchmark loads the published data, of the small files all."""
-    root: Path = request.getfixturevalue(folder)
-    if not (root / {"oracle": "msrp"}.get(name, name)).is_dir():
+@pytest.mark.parametrize("name", ["htest", "homophones", "eras", "dtails", "oracle"])
+def test_benchmarks_load_published_data(name: str, published: Path) -> None:
+    """Each benchmark loads the published data."""
+    if not (published / {"oracle": "msrp"}.get(name, name)).is_dir():
         pytest.skip(f"{name} is not in the folder")
-    items = loaded(find_benchmark(name), DataFolder(root, "published", find_registration(name).tools)).items
+    folder = DataFolder(published, "published", find_registration(name).tools)
+    items = loaded(find_benchmark(name), folder).items
+    assert items
     assert not {item.source for item in items} & {"builtin", "generated"}
-    assert len({item.task for item in items}) >= (TASKS[name] if folder == "shapes" else 1)
 
 
-@pytest.mark.parametrize("folder", ["shapes", "published"])
-def test_other_published_files_are_read(folder: str, request: pytest.FixtureRequest) -> None:
-    """Every file that no benchmark loads can be read; the available ones of the authors are those of the manifest."""
-    root: Path = request.getfixturevalue(folder)
-    assert set(SHAPES) == {entry.file for entry in read_manifest()}, "a new entry needs a small file"
-    files = [file for file in SHAPES if (root / file).is_file()]
-    for file in files:
+def test_other_published_files_are_read(published: Path) -> None:
+    """Every file that no benchmark loads can be read, and the available files are those of the manifest."""
+    folder = DataFolder(published, "published")
+    for name in (entry.file for entry in read_manifest() if folder.exists(entry.file)):
+        folder.text(name)
         # The first pattern that fits is the narrowest.
-        for reader in [reader for pattern, reader in READERS.items() if fnmatchcase(file, pattern)][:1]:
-            assert reader(root / file) >= 1, file
-    if folder == "published":
-        assert DataFolder(root, folder).verify(read_manifest()) == []
-
-
-def test_training_files_exclude_every_published_text(shapes: Path, tmp_path: Path) -> None:
-    """`htest generate --chat --data` reads all published H-TEST files, whatever their key of the text."""
-    words = ("--chat", "--n", "2", "--out", str(tmp_path / "train"), "--data", str(shapes))
-    assert main(["lab", "htest", "generate", *words]) == 0
+        for reader in [reader for pattern, reader in READERS.items() if fnmatchcase(name, pattern)][:1]:
+            assert reader(published / name) >= 1, name
+    assert folder.verify(read_manifest()) == []

@@ -50,6 +50,8 @@ def test_row_is_read() -> None:
     # Published files have variations inside others, and train rows of a sentence with two labels.
     assert read(cells(variations="['gesien', 'sien']", label="sien"))[0].label == 1
     assert [row.repeats for row in read(cells(), cells(label="sol"))] == [0, 0]
+    # A list is a Python literal, in which the Persian files have escapes.
+    assert read(cells(variations="['a\\u200cb', 'c']", label="a\u200cb"))[0].label == 0
     # A label means the variation that it equals, or the only one with which it shares a form.
     assert read(cells(variations="['a', 'b/a']", label="b/a"))[0].label == 1
     assert {read(cells(label=label))[0].label for label in ("sol", "sole/sol", "x/sole")} == {1}

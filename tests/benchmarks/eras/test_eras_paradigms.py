@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.eras.items import fill_seeded, make_pair
 from pytest_llmprops.benchmarks.eras.paradigms import (
     SENTIMENTS,
@@ -26,7 +27,9 @@ from pytest_llmprops.benchmarks.eras.paradigms import (
     to_json,
 )
 from pytest_llmprops.benchmarks.eras.tools.generation import capacity, shares
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.data.files import DataFolder
 
 DATA = Path(__file__).parents[3] / "data" / "eras"
 
@@ -174,8 +177,11 @@ def templates() -> dict[str, Any]:
 LOCATIONS = [[4, 7, 0]] * 30 + [[4, 7, 1]] * 30
 
 
-def test_places_count_slots_as_two() -> None:
-    """A location counts from 1, a slot counts as two characters, the end is exclusive, and branch 0 is left."""
+def test_places_count_slots_as_two(tmp_path: Path) -> None:
+    """A location counts from 1, a slot counts as two characters, the end is exclusive, and branch 0 is left.
+
+    The items of a folder with these files have the project's slot words.
+    """
     parsed = parse_published(templates(), LOCATIONS)
     assert len(parsed) == 39
     first, last = parsed[0], parsed[-1]
@@ -184,6 +190,11 @@ def test_places_count_slots_as_two() -> None:
     assert first.slots == ("human", "ob")
     assert first.test_parts == (Slot("human"), "买甲乙丙丁的", Slot("ob"), "。")
     assert Counter(p.sentiment for p in parsed) == {"+/-": 9, "-/+": 9, "-/0": 11, "+/0": 10}
+    (tmp_path / "eras").mkdir()
+    for name, content in (("templates", templates()), ("key_word_locations", LOCATIONS)):
+        (tmp_path / "eras" / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    items = loaded(find_benchmark("eras"), DataFolder(tmp_path, "published")).items
+    assert {item.source for item in items} == {"published-templates"}
 
 
 def test_difference_next_to_the_site_is_allowed() -> None:

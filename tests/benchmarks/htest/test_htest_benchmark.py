@@ -105,8 +105,12 @@ def test_letter_geometry_prompt(small: Loaded, measure: Measure) -> None:
 
 
 def test_paper_protocol(tmp_path: Path, measure: Measure) -> None:
-    """`paper` sends one request with 50 examples, temperature 0.7 and 5 tokens, and sets nothing else."""
-    data = load_rhymes(tmp_path, dev=dev_of(50))
+    """`paper` sends one request with 50 examples, temperature 0.7 and 5 tokens, and sets nothing else.
+
+    The authors' ``start_vowel_dev.jsonl`` has another key for the text.
+    """
+    dev = [{"question" if key == "centerpiece" else key: row[key] for key in row} for row in dev_of(50)]
+    data = load_rhymes(tmp_path, dev=dev)
     seen = measure(H, data.items[0], data.context, "A", protocol="paper")
     ((role, request),) = seen.calls
     assert role == "subject"

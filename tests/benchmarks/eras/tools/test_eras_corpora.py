@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.eras.tools.corpora import (
     review_files,
 )
 from pytest_llmprops.core.errors import DataError
-from tests.support.published_shapes import published_shapes
+from pytest_llmprops.data.files import read_manifest
 
 GOOD, BAD = Review("很好", True), Review("太差, 真的", False)
 
@@ -25,7 +25,7 @@ def test_formats(tmp_path: Path) -> None:
     for text in (
         "label\ttext_a\n1\t很好\n0\t太差, 真的\n",
         "qid\tlabel\ttext_a\n0\t1\t很好\n1\t0\t太差, 真的",
-        '\ufeffindex,reviewbody,star,food\r\n1,很好,5.0,1\r\n2,一般,3.0,\r\n3,"太差, 真的",1,\r\n',
+        '\ufeffindex,reviewbody,star,food\r\n1,很好,5.0,1\r\n2,"一般\n吗",3.0,\r\n3,"太差, 真的",1,\r\n',
     ):
         (tmp_path / "a.csv").write_bytes(text.encode())
         result = read_reviews(tmp_path / "a.csv")
@@ -54,10 +54,9 @@ def test_bad_files_have_one_line(tmp_path: Path) -> None:
 
 def test_files_of_the_corpora_by_their_use(tmp_path: Path) -> None:
     """The names of the published files say whether they are for training, for the choice of a checkpoint or a test."""
-    for name, content in published_shapes().items():
-        if name.startswith("training/"):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_bytes(content)
+    for name in [entry.file for entry in read_manifest() if entry.file.startswith("training/")]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("label\ttext_a\n1\t很好\n", encoding="utf-8")
     parts = review_files(tmp_path)
     assert {part: [file.name for file in files] for part, files in parts.items()} == {
         "training": ["training/asap/train.csv", "training/chnsenticorp/train.tsv"],
