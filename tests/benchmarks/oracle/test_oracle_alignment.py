@@ -1,8 +1,7 @@
-"""Algorithm 1 on hand-aligned trees, and its properties for any two trees."""
+"""Algorithm 1 on hand-aligned trees, and alignments that cover every word."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.oracle.alignment import (
     Alignments,
-    Node,
-    NodeMapping,
     Parsed,
     PhrasePair,
     Rho,
@@ -144,62 +141,6 @@ def test_one_word_sentences() -> None:
     )
     assert other.forward == (between((0, 2), (0, 2)),)
     assert other.rho == Rho(forward=True)
-
-
-def _sentence(rng: np.random.Generator) -> Parsed:
-    """Return a sentence of up to 15 tokens with a tree of random shape."""
-
-    def brackets(size: int) -> str:
-        if size == 1:
-            return "(X w)"
-        cuts = rng.choice(np.arange(1, size), rng.integers(1, size), replace=False)
-        edges = [0, *sorted(cuts), size]
-        return f"(P {' '.join(brackets(b - a) for a, b in pairwise(edges))})"
-
-    return parsed(brackets(int(rng.integers(2, 16))))
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_mappings_equal_a_plain_search(seed: int) -> None:
-    """The mappings equal those of Algorithm 1 written as a recursion over node objects."""
-    rng = np.random.default_rng(seed)
-    first, second = _sentence(rng), _sentence(rng)
-    one, two = (rng.normal(size=(len(sentence.tree.tokens), 24)) for sentence in (first, second))
-    # Make about half of the words the same, so that there is something to map.
-    shared = min(len(one), len(two)) * 2 // 3
-    two[:shared] = one[:shared]
-    assert set(align(first, second, one, two).forward) == _plain(first.tree, second.tree, one, two)
-
-
-def _plain(first: Tree, second: Tree, one: np.ndarray, two: np.ndarray) -> set[NodeMapping]:
-    def mean(node: Node, values: np.ndarray) -> np.ndarray:
-        average: np.ndarray = values[node.start : node.end].mean(axis=0)
-        return average
-
-    def match(node: Node) -> Node:
-        vector = mean(node, one)
-
-        def cosine(other: Node) -> float:
-            value = mean(other, two)
-            return float(vector @ value / np.linalg.norm(vector) / np.linalg.norm(value))
-
-        return max(second.nodes, key=cosine)
-
-    def parent(tree: Tree, node: Node) -> Node | None:
-        return next((above for above in tree.nodes if node in above.children), None)
-
-    def top(node: Node, other: Node) -> tuple[Node, Node]:
-        above, other_above = parent(first, node), parent(second, other)
-        if above is None or above is first.root or other_above is None or match(above) != other_above:
-            return node, other
-        return top(above, other_above)
-
-    result = set()
-    for leaf in (node for node in first.nodes if not node.children):
-        node, other = top(leaf, match(leaf))
-        if node is not leaf:
-            result.add(between((node.start, node.end), (other.start, other.end)))
-    return result
 
 
 BARE = "(S (NP (DT The) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))) (. .))"
