@@ -22,9 +22,9 @@ reply = Subject(same=lambda first, second: sorted(first.split()) == sorted(secon
 """
 
 
-def ask(run: Runner, *more: str, only: str = "not search", model: str = MODEL) -> Finished:
+def ask(run: Runner, *more: str, only: str = "oracle") -> Finished:
     """Run the suite on built-in pairs."""
-    suite, file = str(ROOT / "suites" / "test_oracle.py"), run.write("model.py", model)
+    suite, file = str(ROOT / "suites" / "test_oracle.py"), run.write("model.py", MODEL)
     # The helper aligns equal words only, so paraphrases have the words of their sentence.
     options = (*WORD_HELPERS, "--llm-set", "oracle.distance=0", "-k", f"oracle/pair and not + and {only}")
     return run(suite, "--model", f"fake:call?file={file}", *options, *more, "-q")
@@ -36,7 +36,10 @@ def metrics(done: Finished) -> dict[tuple[str, str, str], float]:
 
 
 def test_the_answer_decides_the_task(run: Runner) -> None:
-    """Summary and metrics are by the model's answer, and the number of pairs is by the label."""
+    """Summary and metrics are by the model's answer, and the number of pairs is by the label.
+
+    A search is made on accepted pairs only, for one of the two properties.
+    """
     honest = ask(run, "--llm-limit", "4", "-n", "0")
     measured = list(honest.verdicts.values())
     assert [v["values"]["label"] for v in measured].count(1) == 4
@@ -51,6 +54,10 @@ def test_the_answer_decides_the_task(run: Runner) -> None:
     assert helpers == dict.fromkeys(("parse", "embed"), "wordpairs")
     assert "a rejected answer is not trusted; it is never turned into its opposite" in honest.output
     assert "passes its test with probability at most 0.5" in honest.output
+    lines = [json.loads(line) for line in (honest.folder / "searches.jsonl").read_text("utf-8").splitlines()]
+    accepted = {name for name, row in honest.verdicts.items() if row["status"] == "correct"}
+    assert {line["id"] for line in lines} == accepted != set()
+    assert {line["property"] for line in lines} == {"no", "symmetry"}
 
 
 GATE = """
@@ -69,7 +76,7 @@ min = 0.5
 
 def test_precision_and_coverage_decide_a_gate(run: Runner) -> None:
     """A model that says no to all pairs and knows its own paraphrases is accepted each time, but fails the gate."""
-    done = ask(run, "--llm-limit", "30", "--llm-gate", str(run.write("gate.toml", GATE)))
+    done = ask(run, "--llm-limit", "30", "--llm-gate", str(run.write("gate.toml", GATE)), only="not search")
     assert metrics(done)["pairs", "coverage", ""] > 0.9
     assert metrics(done)["pairs", "accepted_precision", ""] < 0.6
     assert done.run["gate"]["decision"] == "fail", gate_lines(done.output)
@@ -77,23 +84,3 @@ def test_precision_and_coverage_decide_a_gate(run: Runner) -> None:
     assert [check["verdict"] for check in checks if check["kind"] == "min"] == ["failed", "met"]
     assert "WARNING: pairs: no conclusion: " in done.output
     assert "the mean" not in done.output
-
-
-JUDGE = """
-from tests.support.oracle_runs import Subject
-
-reply = Subject(
-    same=lambda first, second: first in second or second in first,
-    paraphrases=lambda text: [f"It is said, {text}", f"They say that {text}"],
-)
-"""
-
-
-def test_accepted_pairs_are_searched(run: Runner) -> None:
-    """A search is made on accepted pairs only, for one of the two properties."""
-    done = ask(run, "--llm-limit", "4", only="oracle", model=JUDGE)
-    lines = [json.loads(line) for line in (done.folder / "searches.jsonl").read_text("utf-8").splitlines()]
-    accepted = {name for name, row in done.verdicts.items() if row["status"] == "correct"}
-    assert {line["id"] for line in lines} == accepted != set()
-    assert {line["property"] for line in lines} <= {"no", "symmetry"}
-    assert all(line["counterexample"] is None for line in lines)
