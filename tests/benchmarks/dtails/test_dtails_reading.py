@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fixtures.replies import dtails_replies
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, languages, words
@@ -104,18 +102,6 @@ def test_a_similarity_of_the_threshold_counts() -> None:
     assert paper_selection(fence("abcdefxxyz"), forms).index is None
     assert read_translation("abcdefgxyz", forms, ["abcdefgxyz"]).index == 0
     assert read_translation("abcdefxxyz", forms, ["abcdefxxyz"]).index is None
-
-
-@given(st.text(max_size=60), st.permutations(SEE))
-def test_any_reply_can_be_read(reply: str, shown: list[tuple[str, ...]]) -> None:
-    """Any reply yields a variation of the list or a reason why it cannot be read."""
-    for text in (reply, fence(reply)):
-        for reading in (read_selection(text, shown), read_translation(text, shown, unicode_words(text))):
-            if reading.index is None:
-                assert reading.problem
-            else:
-                assert reading.form in shown[reading.index]
-                assert reading.ratio >= 0.7
 
 
 def test_translation_by_the_most_similar_word() -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails import prompts
-from pytest_llmprops.benchmarks.dtails.rules import choose_sentences, english_tokens, sentence_key
+from pytest_llmprops.benchmarks.dtails.rules import choose_sentences, english_tokens
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
@@ -156,6 +154,11 @@ TRAIN = [
     row(sentence="Long " * 60 + "live.", label="woon"),
     row(sentence="Where do you live"),
     row(sentence="I live to see"),
+    # A label of which one form is a variation's.
+    row(sentence="Trees live for long.", variations="['lewe/bestaan', 'woon']", label="lewe/bestaan"),
+    # Of equal sentences the first counts, and one without letters is no example.
+    row(sentence="FISH live, in water", label="leef/lewe"),
+    row(sentence="…"),
     # Of another English word, although with the same variations.
     row(concept="dwell", sentence="They dwell."),
 ]
@@ -171,7 +174,7 @@ def test_sentences_come_from_train_rows(tmp_path: Path) -> None:
     sentences = prepared(tmp_path, "self").context.sentences
     assert sentences == {
         "dtails/af/live": {
-            "leef/lewe": ("Fish live in water.",),
+            "leef/lewe": ("Trees live for long.", "Fish live in water."),
             "woon": ("We live in a very small town by the sea.",),
         },
         "dtails/af/see": {"leef/lewe": (), "woon": ()},
@@ -193,35 +196,6 @@ def test_a_plan_counts_rules_and_choices() -> None:
     choices = [r.prompt for r in asked if isinstance(r, Chat) and not is_about_rules(r)]
     assert len(choices) == 8
     assert all(prompt.startswith("Here are rules") for prompt in choices)
-
-
-WORDS = st.sampled_from(["They", "live", "here", "don't", "I", ",", "."])
-SENTENCE = st.lists(WORDS, min_size=1, max_size=8).map(" ".join)
-LABEL = st.sampled_from([("leef",), ("woon",), ("x", "lewe"), ("q",)])
-
-
-@given(
-    st.lists(st.tuples(SENTENCE, LABEL), max_size=30),
-    st.lists(SENTENCE, max_size=10),
-    st.integers(0, 4),
-    st.integers(1, 9),
-)
-def test_longest_allowed_sentences_are_chosen(
-    rows: list[tuple[str, tuple[str, ...]]], test: list[str], most: int, tokens: int
-) -> None:
-    """The longest allowed sentences are chosen, never a test sentence in any case, spacing or punctuation."""
-    disguised = [f"  {sentence.upper()}!! " for sentence in test]
-    chosen = choose_sentences(rows, LIVE, disguised, most=most, tokens=tokens)
-    barred = {*map(sentence_key, test), ""}
-    assert list(chosen) == ["leef/lewe", "woon"]
-    for name, sentences in chosen.items():
-        own = [s for s, label in rows if set(label) & set(name.split("/")) and sentence_key(s) not in barred]
-        # Of sentences with the same key, the first short enough one counts.
-        allowed = {sentence_key(s): s for s in own[::-1] if english_tokens(s) < tokens}
-        assert set(sentences) <= set(allowed.values())
-        assert len(set(sentences)) == len(sentences)
-        lengths = sorted(map(english_tokens, allowed.values()), reverse=True)
-        assert [english_tokens(sentence) for sentence in sentences] == lengths[:most]
 
 
 def test_fifty_longest_sentences_are_chosen() -> None:
