@@ -12,11 +12,11 @@ import pytest
 from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, Reply
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.metrics import PREFIX, shallow
-from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
+from pytest_llmprops.benchmarks.oracle.scheme import fill
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.protocols import resolve
-from pytest_llmprops.core.requests import Chat, Message, Request
+from pytest_llmprops.core.requests import Chat, Request
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.engine.evaluation.evaluator import Case, evaluate
@@ -246,26 +246,14 @@ def test_a_checkers_decision_is_the_verdict() -> None:
     [(_, chat)] = calls
     assert calls == again
     assert isinstance(chat, Chat)
-    assert (chat.prompt[:5], chat.max_tokens) == ("Why? ", 400)
+    assert chat == Chat.user(chat.prompt, temperature=1.0, max_tokens=400)
+    assert chat.prompt.startswith("Why? 0.")
 
 
 def test_a_checker_must_be_named() -> None:
     """A benchmark without a checker gives an error that says what to write."""
     with pytest.raises(NotImplementedError, match="must define checker"):
         CheckerBenchmark().checker(TOWNS, None, None, None)  # type: ignore[arg-type]
-
-
-def test_oracle_asks_with_its_settings() -> None:
-    """A text is sent as one user turn and a conversation unchanged, with settings and sample."""
-
-    async def ask(chat: Chat) -> Reply:
-        return Reply(value=chat)
-
-    oracle = Oracle(ask, temperature=0.5, max_tokens=20)
-    user = Message("user", "Is it?")
-    said = asyncio.run(oracle("Is it?", sample=3)).value
-    assert said == Chat((user,), temperature=0.5, max_tokens=20, sample=3)
-    assert asyncio.run(oracle([Message("system", "Be short."), user])).value.messages[1] == user
 
 
 def test_templates_are_filled_once() -> None:
