@@ -87,11 +87,8 @@ def measured(
     return outcome, calls
 
 
-def recorded_run(folder: Path, cases: Iterable[tuple[Case, Answer]], *, replies: bool = True) -> Path:
-    """Record a run of cases of one benchmark and protocol, each with its own model, in ``folder``.
-
-    :param replies: keep ``requests.jsonl``.
-    """
+def recorded_run(folder: Path, cases: Iterable[tuple[Case, Answer]]) -> Path:
+    """Record a run of cases of one benchmark and protocol, each with its own model, in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     log, records = RequestLog(folder), []
     # In a thread, because an open browser already has an event loop in this one.
@@ -108,8 +105,6 @@ def recorded_run(folder: Path, cases: Iterable[tuple[Case, Answer]], *, replies:
             assert outcome.fault is None, outcome.fault
             records.append(outcome.record())
     log.close()
-    if not replies:
-        (folder / "requests.jsonl").unlink()
     benchmark, rule = case.benchmark, case.protocol
     by_model = {r.model: [other for other in records if other.model == r.model] for r in records}
     return recorded(

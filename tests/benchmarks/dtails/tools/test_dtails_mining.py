@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
@@ -43,7 +44,6 @@ from pytest_llmprops.benchmarks.dtails.tools.mining import (
 from pytest_llmprops.core.errors import BackendError, DataError, UsageError
 from pytest_llmprops.data.files import DataFolder
 from tests.support.dtails_planted import CORPUS, Tagger, in_order_vectors, lines, write
-from tests.support.dtails_wordnet import token_vectors, wordnet
 from tests.support.programs import WORDNET
 
 
@@ -206,6 +206,52 @@ def test_variations_are_written_as_lemma_and_forms() -> None:
     # A lemma is a form even if only inflected forms occur, and it keeps its joiner.
     written = surface_forms({"میروم": (Counter({"می\u200cروم": 3}), Counter({"رفت": 3}))}, 6)
     assert written == {"میروم": ("می\u200cروم", "رفت")}
+
+
+#: a tiny WordNet: (words, gloss)
+NOUNS = [
+    (["airplane", "aeroplane", "plane"], 'an aircraft with wings; "the flight was delayed"'),
+    (["plane", "sheet"], "an unbounded two-dimensional shape; a straight line joins two of its points"),
+    (["house"], "a dwelling"),
+]
+
+
+def wordnet(folder: Path) -> Path:
+    """Write the dictionary files, with the nouns above and no other words; return ``folder``."""
+    licence = data = "  1 This is a licence.\n"
+    offsets: dict[str, list[str]] = {}
+    for synset, gloss in NOUNS:
+        offset, names = f"{len(data):08}", " ".join(f"{word} 0" for word in synset)
+        data += f"{offset} 06 n {len(synset):02x} {names} 000 | {gloss}  \n"
+        for word in synset:
+            offsets.setdefault(word, []).append(offset)
+    lines = (
+        f"{word} n {len(own)} 0 {len(own)} 0 {' '.join(own)}  \n" for word, own in sorted(offsets.items())
+    )
+    for part in ("noun", "verb", "adj", "adv"):
+        (folder / f"data.{part}").write_text(licence, encoding="ascii")
+        (folder / f"index.{part}").write_text(licence, encoding="ascii")
+        (folder / f"{part}.exc").touch()
+    (folder / "data.noun").write_text(data, encoding="ascii")
+    (folder / "index.noun").write_text(licence + "".join(lines), encoding="ascii")
+    return folder
+
+
+def token_vectors(texts: Sequence[str]) -> list[tuple[list[tuple[int, int]], Any]]:
+    """Return spans and vectors of words, as an encoder does: a word's vector has the words of its text.
+
+    A text with "toolong" fails, as a text that is too long for the encoder.
+    """
+    if any("toolong" in text for text in texts):
+        raise BackendError("the text is too long", kind="request")
+    results = []
+    for text in texts:
+        matches = list(re.finditer(r"\w+", text))
+        own = np.zeros((len(matches), 512))
+        for number, match in enumerate(matches):
+            own[number, sum(map(ord, match[0])) % 512] = 1.0
+        results.append(([match.span() for match in matches], own + own.sum(axis=0)))
+    return results
 
 
 def sense(senses: GlossSenses, text: str, lemma: str, tag: str = "NOUN") -> int | None:
