@@ -31,15 +31,6 @@ def test_the_builtin_set(part: Any) -> None:
     assert [(i.id, i["pair"].test) for i in again.items] == [(i.id, i["pair"].test) for i in part.items]
 
 
-def test_source_of_published_templates(published: Path) -> None:
-    """The authors' templates use the project's slot words, and their source says that they are templates."""
-    part = loaded(BENCHMARK, DataFolder(published, "published"))
-    assert {i.source for i in part.items} == {"published-templates"}
-    assert len(part.items) == 3900
-    assert part.items[0].id == "eras/explicit/p01/00000"
-    assert any("slot words" in text for text in BENCHMARK.protocols["paper"].assumed)
-
-
 def test_a_damaged_set_is_one_line(tmp_path: Path) -> None:
     """A malformed line of a generated set is a one-line error that names it."""
     paradigms, words = load_templates()

@@ -195,6 +195,7 @@ def test_places_count_slots_as_two(tmp_path: Path) -> None:
         (tmp_path / "eras" / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     items = loaded(find_benchmark("eras"), DataFolder(tmp_path, "published")).items
     assert {item.source for item in items} == {"published-templates"}
+    assert (len(items), items[0].id) == (3900, "eras/explicit/p01/00000")
 
 
 def test_difference_next_to_the_site_is_allowed() -> None:
