@@ -37,14 +37,13 @@ from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.annotation import (
     Cells,
     fill,
-    judging,
     options_of,
     place_of,
     read_cells,
     selection,
     write_cells,
 )
-from tests.support.dtails import row, write_language
+from tests.support.dtails import row, rules_file, write_language
 
 SELECT = Question("select", "art", "NOUN", ("美術", "芸術", "アート"), "The art of cooking.")
 WRONG = Question("wrong", "art", "NOUN", ("美術", "芸術", "アート"))
@@ -289,7 +288,8 @@ def judged(line: Cells, **objections: Mapping[str, str]) -> Cells:
 
 def test_rules_by_hand(tmp_path: Path) -> None:
     """9 of 12 rules, 10 of 12 variations and 2 of 6 concepts are accepted; what a majority rejects is named."""
-    sheets = judging(tmp_path, DAY)
+    rules = rules_file(tmp_path / "rules.json", DAY, "xx")
+    sheets = write_sheets(tmp_path / "sheets", rules_study("xx", rules))[:-1]
     people: list[dict[str, Any]] = [
         {"rules": {"etmaal": "no"}, "wrong": {"sun": "sol"}, "missing": {"day": "dagje"}},
         {"rules": {"etmaal": "no", "dag": "no"}, "missing": {"day": ""}},
