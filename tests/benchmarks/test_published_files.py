@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,15 +20,9 @@ from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.benchmarks.htest.items import GEOMETRY
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import loaded
-from pytest_llmprops.core.items import Item, check_unique
+from pytest_llmprops.core.items import check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data, read_manifest
 from pytest_llmprops.models.segmenters import read_words
-
-
-def items_of(benchmark: Benchmark, root: Path, source: str = "published") -> tuple[Item, ...]:
-    loaded: Any = benchmark.load(DataFolder(root, source))
-    items: tuple[Item, ...] = loaded.items
-    return items
 
 
 def test_every_published_htest_file_loads(published: Path) -> None:
@@ -37,15 +30,15 @@ def test_every_published_htest_file_loads(published: Path) -> None:
 
     A question of Letter Geometry has four different options and one answer among them.
     """
-    loaded: Any = HTest().load(DataFolder(published, "published"))
+    part = loaded(HTest(), DataFolder(published, "published"))
     there = {path.name.removesuffix("_test.jsonl") for path in (published / "htest").glob("*_test.jsonl")}
-    sizes = Counter(item.task for item in loaded.items)
+    sizes = Counter(item.task for item in part.items)
     assert there
     assert sizes == {task: 90 if task == GEOMETRY else 200 for task in there}
     for task in there - {GEOMETRY}:
-        assert Counter(i["answer"] for i in loaded.items if i.task == task) == {0: 100, 1: 100}
-        assert Counter(label for _, label in loaded.context[task]) == {"A": 25, "B": 25}
-    geometry = [i for i in loaded.items if i.task == GEOMETRY]
+        assert Counter(i["answer"] for i in part.items if i.task == task) == {0: 100, 1: 100}
+        assert Counter(label for _, label in part.context[task]) == {"A": 25, "B": 25}
+    geometry = [i for i in part.items if i.task == GEOMETRY]
     assert {len(set(i["options"])) for i in geometry} <= {4}
     assert {i["answer"] for i in geometry} in (set(), {0, 1, 2, 3})
 
@@ -58,7 +51,7 @@ def test_published_homophones_load(published: Path) -> None:
     raw = [path.read_bytes() for path in (published / "homophones").glob("testset_*.csv")]
     assert raw
     assert all(data.startswith(codecs.BOM_UTF8) for data in raw)
-    all_items = items_of(Homophones(), published)
+    all_items = loaded(Homophones(), DataFolder(published, "published")).items
     counts = Counter((i.task, i.language) for i in all_items)
     assert [n for (task, _), n in counts.items() if task == "asked"] == [100] * len(raw)
     english = [i for i in all_items if (i.task, i.language) == ("asked", "en")]
@@ -73,7 +66,8 @@ def test_published_homophones_load(published: Path) -> None:
 @pytest.mark.parametrize("benchmark", [HTest(), Homophones(), Dtails()], ids=lambda b: b.name)
 def test_ids_are_unique_over_all_sources(benchmark: Benchmark, published: Path) -> None:
     """With `llm_source = all` no published item has a built-in item's id."""
-    both = [*items_of(benchmark, builtin_data(), "builtin"), *items_of(benchmark, published)]
+    folders = DataFolder(builtin_data(), "builtin"), DataFolder(published, "published")
+    both = [item for folder in folders for item in loaded(benchmark, folder).items]
     check_unique(both, benchmark.name)
     assert {i.source for i in both} == {"builtin", "published"}
 
