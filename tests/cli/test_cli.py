@@ -115,12 +115,14 @@ def test_generated_htest_leaves_out_another_set(tmp_path: Path, capsys: Capture)
         assert (len(texts), bool(texts & rhymes(first))) == (20, not more)
 
 
-def test_pull_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`data pull` passes files, folder and base URL to the puller, and returns its status."""
+def test_pull_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """`data pull` passes files, folder and base URL to the puller, and returns its status; Ctrl-C ends it with 130."""
     seen = []
 
     def pull(dest: Path, out: object, **options: object) -> int:
         seen.append((dest, options))
+        if len(seen) == 3:
+            raise KeyboardInterrupt
         return 1
 
     monkeypatch.setattr("pytest_llmprops.data.pull.pull", pull)
@@ -131,13 +133,4 @@ def test_pull_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (tmp_path, {"files": ["htest", "eras/*.json"], "base_url": url}),
         (tmp_path, {"files": [], "base_url": BASE_URL}),
     ]
-
-
-def test_interrupt_has_status_130(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    """Ctrl-C ends the command with one line."""
-
-    def pull(*args: object, **options: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("pytest_llmprops.data.pull.pull", pull)
     assert one_error(capsys, "data", "pull", "--dest", "new", status=130) == "llmprops: interrupted"
