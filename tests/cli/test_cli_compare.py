@@ -33,12 +33,13 @@ def row(text: str, start: str) -> list[str]:
 def test_accuracy_of_every_run(capsys: Capture) -> None:
     """The first table has one column per run with accuracy, interval and errors; the second counts what has no pair.
 
-    Runs with different settings are compared, and one line names the difference.
+    Runs with different settings are compared, and one line names the difference. --markdown writes the tables and the
+    flipped items to a file, in addition to the terminal output.
     """
     for name, rows, k in (("a", verdicts("ccwe"), 1), ("b", verdicts("cwww", model="new"), 2)):
         protocol = {"name": "quick", "settings": {"k": k}, "seed": 0}
         recorded(Path(name), rows, protocols={"sums": protocol})
-    text = compared(capsys, "a", "b")
+    text = compared(capsys, "a", "b", "--markdown", "c.md")
     assert row(text, "task lang") == ["task", "lang", "source", "A old", "B new"]
     assert row(text, "add en") == [
         "add", "en", "builtin", "66.7% of 3 (9.4 to 99.2), 1 error", "25.0% of 4 (0.6 to 80.6)",
@@ -50,6 +51,11 @@ def test_accuracy_of_every_run(capsys: Capture) -> None:
     }  # fmt: skip
     [line] = [x for x in text.splitlines() if "not measured in the same way" in x]
     assert "k 1 → 2" in line
+    lines = Path("c.md").read_text(encoding="utf-8").splitlines()
+    assert "| add | en | builtin | 66.7% of 3 (9.4 to 99.2), 1 error | 25.0% of 4 (0.6 to 80.6) |" in lines
+    assert "### lost, right in A and not in B: 1" in lines
+    assert "| sums/0001 | 4 | correct: 4 | wrong: 5 |" in lines
+    assert "none does not exist" in one_error(capsys, "compare", "a", "b", "--markdown", "none/c.md")
     same = compared(capsys, "a", "a")
     assert "not measured in the same way" not in same
 
@@ -75,18 +81,6 @@ def test_flipped_items_with_both_replies(capsys: Capture) -> None:
     ]
     full = compared(capsys, "a", "b", "--full")
     assert "        Two and two\n        make four.\n" in full
-
-
-def test_markdown_has_tables_and_flipped_items(capsys: Capture) -> None:
-    """--markdown writes the tables and flipped items to a file, in addition to the terminal output."""
-    recorded(Path("a"), verdicts("ccw"))
-    recorded(Path("b"), verdicts("cwc", model="new"))
-    assert "A → B" in compared(capsys, "a", "b", "--markdown", "c.md")
-    lines = Path("c.md").read_text(encoding="utf-8").splitlines()
-    assert "| add | en | builtin | 3 | 66.7% (9.4 to 99.2) | 66.7% (9.4 to 99.2) |" in lines
-    assert "### lost, right in A and not in B: 1" in lines
-    assert "| sums/0001 | 4 | correct: 4 | wrong: 5 |" in lines
-    assert "none does not exist" in one_error(capsys, "compare", "a", "b", "--markdown", "none/c.md")
 
 
 def test_hostile_replies_stay_text(capsys: Capture) -> None:

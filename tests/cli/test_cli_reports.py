@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from tests.support.team_runs import answers, record
 from tests.support.view_server import ask, first_message
 
 Capture = pytest.CaptureFixture[str]
-Start = Callable[..., tuple[subprocess.Popen[str], str]]
 
 
 @pytest.fixture
@@ -38,45 +36,33 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Start the command in a process; return it and its first line."""
-    processes = []
-
-    def begin(*arguments: str) -> tuple[subprocess.Popen[str], str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pytest_llmprops.cli.main", "view", *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={"PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        processes.append(process)
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(("end", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM)])
+def test_one_line_has_the_address_and_ctrl_c_ends_it_at_once(end: int, status: int) -> None:
+    """An open page does not keep the server, and nothing more is printed."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest_llmprops.cli.main", "view", "--no-browser"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    try:
         assert process.stdout is not None
-        return process, process.stdout.readline()
-
-    yield begin
-    for process in processes:
+        line = process.stdout.readline()
+        address = re.fullmatch(
+            r"llmprops view: (http://(127\.0\.0\.1:(\d+))/(\S{32})/) \(Ctrl-C ends it\)\n", line
+        )
+        assert address is not None, line
+        url, host, port, token = address.groups()
+        assert first_message(url)["rows"] == []
+        assert all(f">{name}<" in ask(url).text for name in ("one", "two", "good"))
+        with socket.create_connection(("127.0.0.1", int(port))) as connection:
+            connection.sendall(f"GET /{token}/events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert connection.recv(100)
+            process.send_signal(end)
+            output, _ = process.communicate(timeout=60)
+        assert (process.returncode, output) == (status, "")
+    finally:
         process.kill()
         process.communicate()
-
-
-@pytest.mark.parametrize(("end", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM)])
-def test_one_line_has_the_address_and_ctrl_c_ends_it_at_once(
-    project: Path, start: Start, end: int, status: int
-) -> None:
-    """An open page does not keep the server, and nothing more is printed."""
-    process, line = start("--no-browser")
-    address = re.fullmatch(r"llmprops view: (http://127\.0\.0\.1:\d+/\S{32}/) \(Ctrl-C ends it\)\n", line)
-    assert address is not None, line
-    assert first_message(address[1])["rows"] == []
-    assert all(f">{name}<" in ask(address[1]).text for name in ("one", "two", "good"))
-    connection = socket.create_connection(("127.0.0.1", int(address[1].split(":")[2].split("/")[0])))
-    connection.sendall(
-        f"GET /{address[1].split('/')[3]}/events HTTP/1.1\r\nHost: {address[1].split('/')[2]}\r\n\r\n".encode()
-    )
-    assert connection.recv(100)
-    process.send_signal(end)
-    output, _ = process.communicate(timeout=60)
-    assert (process.returncode, output) == (status, "")
-    connection.close()
 
 
 @pytest.mark.parametrize(
