@@ -38,9 +38,8 @@ def test_source_selects_the_items(run: Runner) -> None:
     read = """[
             Item(row["id"], "add", "en", files.source, fields=row) for row in files.jsonl("sums.jsonl")
         ]"""
-    run.change(
-        "test_sums.py", '[Item(f"sums/{n:04d}", "add", "en", fields={"n": n}) for n in range(3)]', read
-    )
+    items = '[Item(f"sums/{n:04d}", "add", "en", fields={"n": n}) for n in range(3)]'
+    run.change("test_sums.py", items, read)
     write_rows(run.folder, 1, 2, 3)
     write_rows(run.folder / "pulled", 6, 7)
     for source, numbers in (("builtin", "123"), ("published", "67"), ("all", "12367")):
