@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,12 +24,6 @@ def compared(capsys: Capture, *words: str) -> str:
     return output(capsys, "compare", *words)
 
 
-def two_runs(statuses: str, others: str, **changes: Any) -> None:
-    """Write the runs ``a`` and ``b`` with these verdicts, and ``changes`` of the lines of both."""
-    for name, letters in (("a", statuses), ("b", others)):
-        recorded(Path(name), verdicts(letters, **changes))
-
-
 def row(text: str, start: str) -> list[str]:
     """Return the cells of the only table row that begins with ``start``."""
     [line] = [line for line in text.splitlines() if line.split()[: len(start.split())] == start.split()]
@@ -40,38 +33,31 @@ def row(text: str, start: str) -> list[str]:
 def test_accuracy_of_every_run(capsys: Capture) -> None:
     """The first table has one column per run with accuracy, interval and errors; the second counts what has no pair.
 
-    Runs with different settings are compared, and one line names the difference.
+    Runs with different settings are compared, and one line names the difference. --markdown writes the tables and the
+    flipped items to a file, in addition to the terminal output.
     """
     for name, rows, k in (("a", verdicts("ccwe"), 1), ("b", verdicts("cwww", model="new"), 2)):
         protocol = {"name": "quick", "settings": {"k": k}, "seed": 0}
         recorded(Path(name), rows, protocols={"sums": protocol})
-    text = compared(capsys, "a", "b")
+    text = compared(capsys, "a", "b", "--markdown", "c.md")
     assert row(text, "task lang") == ["task", "lang", "source", "A old", "B new"]
     assert row(text, "add en") == [
         "add", "en", "builtin", "66.7% of 3 (9.4 to 99.2), 1 error", "25.0% of 4 (0.6 to 80.6)",
     ]  # fmt: skip
-    result = dict(zip(row(text, "benchmark"), row(text, "sums add"), strict=True))
-    assert (result["pairs"], result["errors"]) == ("3", "1")
+    assert dict(zip(row(text, "benchmark"), row(text, "sums add"), strict=True)) | {"95% interval": ""} == {
+        "benchmark": "sums", "task": "add", "lang": "en", "source": "builtin", "pairs": "3", "lost": "1",
+        "gained": "0", "difference": "−33.3", "95% interval": "", "p": "1.000", "finding": "no clear difference",
+        "errors": "1",
+    }  # fmt: skip
     [line] = [x for x in text.splitlines() if "not measured in the same way" in x]
     assert "k 1 → 2" in line
+    lines = Path("c.md").read_text(encoding="utf-8").splitlines()
+    assert "| add | en | builtin | 66.7% of 3 (9.4 to 99.2), 1 error | 25.0% of 4 (0.6 to 80.6) |" in lines
+    assert "### lost, right in A and not in B: 1" in lines
+    assert "| sums/0001 | 4 | correct: 4 | wrong: 5 |" in lines
+    assert "none does not exist" in one_error(capsys, "compare", "a", "b", "--markdown", "none/c.md")
     same = compared(capsys, "a", "a")
     assert "not measured in the same way" not in same
-
-
-def test_the_finding_is_the_judgement(capsys: Capture) -> None:
-    """A significant drop is worse; another difference is not clear."""
-    two_runs("c" * 30, "w" * 10 + "c" * 20)
-    recorded(Path("c"), verdicts("w" * 2 + "c" * 28))
-    text = compared(capsys, "a", "b", "c")
-    [drop, none] = [re.split(r"\s{2,}", x.strip()) for x in text.splitlines() if x.startswith("  sums  ")]
-    head = row(text[: text.index("A → C")], "benchmark task")
-    assert dict(zip(head, drop, strict=False)) | {"p": "", "95% interval": ""} == {
-        "benchmark": "sums", "task": "add", "lang": "en", "source": "builtin", "pairs": "30", "lost": "10",
-        "gained": "0", "difference": "−33.3", "95% interval": "", "p": "", "finding": "worse",
-    }  # fmt: skip
-    shown = dict(zip(head, none, strict=True))
-    assert (shown["finding"], shown["difference"], shown["lost"]) == ("no clear difference", "−6.7", "2")
-    assert shown["p"] == "0.500"
 
 
 def test_flipped_items_with_both_replies(capsys: Capture) -> None:
@@ -95,18 +81,6 @@ def test_flipped_items_with_both_replies(capsys: Capture) -> None:
     ]
     full = compared(capsys, "a", "b", "--full")
     assert "        Two and two\n        make four.\n" in full
-
-
-def test_markdown_has_tables_and_flipped_items(capsys: Capture) -> None:
-    """--markdown writes the tables and flipped items to a file, in addition to the terminal output."""
-    recorded(Path("a"), verdicts("ccw"))
-    recorded(Path("b"), verdicts("cwc", model="new"))
-    assert "A → B" in compared(capsys, "a", "b", "--markdown", "c.md")
-    lines = Path("c.md").read_text(encoding="utf-8").splitlines()
-    assert "| add | en | builtin | 3 | 66.7% (9.4 to 99.2) | 66.7% (9.4 to 99.2) |" in lines
-    assert "### lost, right in A and not in B: 1" in lines
-    assert "| sums/0001 | 4 | correct: 4 | wrong: 5 |" in lines
-    assert "none does not exist" in one_error(capsys, "compare", "a", "b", "--markdown", "none/c.md")
 
 
 def test_hostile_replies_stay_text(capsys: Capture) -> None:

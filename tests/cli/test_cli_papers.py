@@ -18,7 +18,7 @@ from pytest_llmprops.benchmark_registry import benchmark_names, find_registratio
 from pytest_llmprops.cli import papers
 from pytest_llmprops.cli.main import main, parser
 from pytest_llmprops.data import published_results
-from pytest_llmprops.data.published_results import PaperTable, find, load_tables
+from pytest_llmprops.data.published_results import find, load_tables
 from pytest_llmprops.runs.paper_results import own_results
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import killed_with_its_child, one_error, output
@@ -42,12 +42,6 @@ def _place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("LLMPROPS_DATA", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.chdir(tmp_path)
-
-
-def named(name: str) -> PaperTable:
-    """Return the table with this id."""
-    (table,) = (table for table in load_tables() if table.id == name)
-    return table
 
 
 def cells(text: str) -> list[list[str]]:
@@ -92,8 +86,12 @@ def test_every_printed_figure_is_shown() -> None:
             assert Counter(f"{float(text) / 100:.4f}" for text in texts) == values
 
 
-def test_commands_exist() -> None:
-    """Every `llmprops` command of the list can be parsed up to its options, and names known settings."""
+def test_commands_and_tests_of_the_list_exist() -> None:
+    """Every `llmprops` command of the list can be parsed up to its options, and names known settings.
+
+    A run of the list sets fields that its benchmark has, and its protocol is one of the benchmark's. Each test that the
+    list names exists; an exact state names one, and no other state claims it for all figures.
+    """
     for table in load_tables():
         for command in filter(None, table.command.split(" && ")):
             words = shlex.split(command)
@@ -103,11 +101,12 @@ def test_commands_exist() -> None:
             assert words[0] == "llmprops"
             values = {"SPEC": "fake:echo", "XX": "af"}
             parser().parse_args([values.get(word, word) for word in words[1:]])
-
-
-def test_settings_of_runs_are_those_of_the_protocol() -> None:
-    """A run of the list sets fields that its benchmark has, and its protocol is one of the benchmark's."""
-    for table in load_tables():
+        if table.state == "exact":
+            assert table.test
+        if table.test:
+            file, name = re.split("::", table.test.partition(" (")[0])
+            assert f"def {name}(" in (ROOT / file).read_text("utf-8")
+            assert ("(" in table.test) == (table.state != "exact"), "a partial test says of which part"
         if table.state == "cannot" or not table.command.startswith("llmprops run "):
             continue
         for words in papers.suite_runs(table):
@@ -121,17 +120,6 @@ def test_settings_of_runs_are_those_of_the_protocol() -> None:
                     assert hasattr(protocol.settings, field)
 
 
-def test_exact_states_name_a_test() -> None:
-    """Each test that the list names exists; an exact state names one, and no other state claims it for all figures."""
-    for table in load_tables():
-        if table.state == "exact":
-            assert table.test
-        if table.test:
-            file, name = re.split("::", table.test.partition(" (")[0])
-            assert f"def {name}(" in (ROOT / file).read_text("utf-8")
-            assert ("(" in table.test) == (table.state != "exact"), "a partial test says of which part"
-
-
 def test_list_in_the_terminal_and_as_csv(capsys: Capture) -> None:
     """The list has a line per table; with a paper's name, its own; CSV has all columns."""
     text = output(capsys, "papers")
@@ -143,16 +131,7 @@ def test_list_in_the_terminal_and_as_csv(capsys: Capture) -> None:
     assert len(rows) == len(own)
 
 
-HTEST = [
-    "-o",
-    "llm_source=builtin",
-    "--llm-limit",
-    "2",
-    "--llm-store",
-    "store.sqlite",
-    "-p",
-    "no:cacheprovider",
-]
+HTEST = ["-o", "llm_source=builtin", "--llm-limit", "2", "--llm-store", "store.sqlite", "-pno:cacheprovider"]
 
 
 def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
@@ -162,7 +141,7 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     `--run` gives the same table.
     Own accuracies are the record's, and the average is the mean of the ten tasks, without Letter Geometry.
     """
-    table = named("htest/table-6")
+    [table] = (table for table in load_tables() if table.id == "htest/table-6")
     (tmp_path / "a.py").write_text(FAILING, "utf-8")
     (tmp_path / "failing").touch()
     model = f"fake:call?file={tmp_path / 'a.py'}"
@@ -178,7 +157,14 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     assert len(first) == len(commands) == 4
     assert all(0 < sum(r.status == "error" for r in run.records) < len(run.records) for run in first)
     # The last run lacks a verdict, as if it was interrupted.
-    edit_run_json(folders[-1], lambda facts: facts.update(UNFINISHED))
+    unfinished: dict[str, object] = {
+        "finished": None,
+        "complete": False,
+        "files": {},
+        "summary": [],
+        "metrics": [],
+    }
+    edit_run_json(folders[-1], lambda facts: facts.update(unfinished))
     lines = (folders[-1] / "verdicts.jsonl").read_bytes().splitlines(keepends=True)
     (folders[-1] / "verdicts.jsonl").write_bytes(b"".join(lines[:-1]))
 
@@ -226,14 +212,6 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     assert "Task by number of examples" in (out / "table.md").read_text("utf-8")
 
 
-#: ``run.json`` of a run that did not end
-UNFINISHED: dict[str, object] = {
-    "finished": None,
-    "complete": False,
-    "files": {},
-    "summary": [],
-    "metrics": [],
-}
 #: The model always says A. While a file is there, it fails on a part of the prompts.
 FAILING = """
 import zlib

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from tests.support.team_runs import answers, record
 from tests.support.view_server import ask, first_message
 
 Capture = pytest.CaptureFixture[str]
-Start = Callable[..., tuple[subprocess.Popen[str], str]]
 
 
 @pytest.fixture
@@ -38,45 +36,33 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Start the command in a process; return it and its first line."""
-    processes = []
-
-    def begin(*arguments: str) -> tuple[subprocess.Popen[str], str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pytest_llmprops.cli.main", "view", *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={"PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        processes.append(process)
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(("end", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM)])
+def test_one_line_has_the_address_and_ctrl_c_ends_it_at_once(end: int, status: int) -> None:
+    """An open page does not keep the server, and nothing more is printed."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest_llmprops.cli.main", "view", "--no-browser"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    try:
         assert process.stdout is not None
-        return process, process.stdout.readline()
-
-    yield begin
-    for process in processes:
+        line = process.stdout.readline()
+        address = re.fullmatch(
+            r"llmprops view: (http://(127\.0\.0\.1:(\d+))/(\S{32})/) \(Ctrl-C ends it\)\n", line
+        )
+        assert address is not None, line
+        url, host, port, token = address.groups()
+        assert first_message(url)["rows"] == []
+        assert all(f">{name}<" in ask(url).text for name in ("one", "two", "good"))
+        with socket.create_connection(("127.0.0.1", int(port))) as connection:
+            connection.sendall(f"GET /{token}/events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert connection.recv(100)
+            process.send_signal(end)
+            output, _ = process.communicate(timeout=60)
+        assert (process.returncode, output) == (status, "")
+    finally:
         process.kill()
         process.communicate()
-
-
-@pytest.mark.parametrize(("end", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM)])
-def test_one_line_has_the_address_and_ctrl_c_ends_it_at_once(
-    project: Path, start: Start, end: int, status: int
-) -> None:
-    """An open page does not keep the server, and nothing more is printed."""
-    process, line = start("--no-browser")
-    address = re.fullmatch(r"llmprops view: (http://127\.0\.0\.1:\d+/\S{32}/) \(Ctrl-C ends it\)\n", line)
-    assert address is not None, line
-    assert first_message(address[1])["rows"] == []
-    assert all(f">{name}<" in ask(address[1]).text for name in ("one", "two", "good"))
-    connection = socket.create_connection(("127.0.0.1", int(address[1].split(":")[2].split("/")[0])))
-    connection.sendall(
-        f"GET /{address[1].split('/')[3]}/events HTTP/1.1\r\nHost: {address[1].split('/')[2]}\r\n\r\n".encode()
-    )
-    assert connection.recv(100)
-    process.send_signal(end)
-    output, _ = process.communicate(timeout=60)
-    assert (process.returncode, output) == (status, "")
-    connection.close()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +90,21 @@ def test_a_run_or_a_folder_is_shown(
 
 
 def test_wrong_arguments_are_one_line(project: Path, capsys: Capture) -> None:
-    """A missing folder, an unknown run, a port in use and a wrong port number each say what to do."""
+    """A missing folder, an unknown run, a port in use and a wrong port number each say what to do.
+
+    So do folders of `site` that are missing, empty or in use.
+    """
+    (project / "empty").mkdir()
+    (project / "other").mkdir()
+    (project / "other" / "notes.txt").write_text("mine")
+    for place, out, message in (
+        ("missing", "site", "missing: is not a folder; give folders with run records, such as reports/runs"),
+        ("empty", "site", "empty; give folders with run records, such as reports/runs"),
+        ("reports", "other", "other: has other files; give a new folder, or one with an earlier site"),
+        ("reports", "reports/runs/one/run.json", "run.json: is not a folder"),
+    ):
+        assert one_error(capsys, "site", project / place, "--out", project / out).endswith(message)
+    assert (project / "other" / "notes.txt").read_text() == "mine"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         expected = {
@@ -135,36 +135,15 @@ def test_the_next_command_after_a_run_is_one_that_works(
     assert next_command(Path("runs/one")) == "next: llmprops readings runs/one"
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    """Return a folder with one run."""
-    record(tmp_path / "runs" / "one", 0, answers("model", 0.9, 1, items=10))
-    return tmp_path / "runs"
-
-
-def test_the_first_page_is_printed(runs: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_the_first_page_is_printed(tmp_path: Path, capsys: Capture) -> None:
     """The command prints the page to open; by default, the report of the run is included.
 
     The site may be inside a folder of runs, which is not searched for runs then.
     """
-    site = tmp_path / "site"
+    site, runs = tmp_path / "site", tmp_path / "runs"
+    record(runs / "one", 0, answers("model", 0.9, 1, items=10))
     assert output(capsys, "site", runs, runs / "one", "--out", site) == f"{site / 'index.html'}\n"
     assert len(list(site.glob("runs/one-*/report.html"))) == 1
     output(capsys, "site", tmp_path, "--out", site, "--reports", "none")
     assert list(site.glob("runs/one-*")) == []
     assert "1 run of 1 model" in (site / "index.html").read_text(encoding="utf-8")
-
-
-def test_wrong_folders_of_the_site(runs: Path, tmp_path: Path, capsys: Capture) -> None:
-    """A wrong folder is named in one line with the fix, and the exit status is 2."""
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "notes.txt").write_text("mine")
-    for place, out, message in (
-        ("missing", "site", "missing: is not a folder; give folders with run records, such as reports/runs"),
-        ("empty", "site", "empty; give folders with run records, such as reports/runs"),
-        ("runs", "other", "other: has other files; give a new folder, or one with an earlier site"),
-        ("runs", "runs/one/run.json", "run.json: is not a folder"),
-    ):
-        assert one_error(capsys, "site", tmp_path / place, "--out", tmp_path / out).endswith(message)
-    assert (tmp_path / "other" / "notes.txt").read_text() == "mine"

@@ -27,27 +27,17 @@ def lines_of(capsys: Capture, *words: object) -> list[str]:
     return output(capsys, "runs", *words).splitlines()
 
 
-def test_list_has_one_row_per_run(capsys: Capture) -> None:
-    """A row has name, start, models, benchmarks, items, accuracy, state and the gate's decision."""
-    recorded(RUNS / "one", verdicts("ccwe"), started="2026-01-02T03:04:05+00:00", gate={"decision": "fail"})
-    recorded(RUNS / "two", [*verdicts("cc"), *verdicts("cw", model="new")])
-    lines = lines_of(capsys, "list")
-    heads = "run started (UTC) models benchmarks items accuracy state gate"
-    assert lines[0].split() == heads.split()
-    assert lines[1].split()[0] == "two"
-    assert "old, new" in lines[1]
-    assert "100.0%, 50.0%" in lines[1]
-    assert lines[2].split() == ["one", "2026-01-02", "03:04", "old", "sums", "4", "66.7%", "complete", "fail"]
-
-
 def test_list_shows_the_state_of_each_run(capsys: Capture) -> None:
-    """Unreadable, incomplete and current runs have their own states; problems are listed below the table.
+    """A row has name, start, models, benchmarks, items, accuracy, state and the gate's decision.
 
+    Unreadable, incomplete and current runs have their own states; problems are listed below the table.
     Without runs, the command names the searched folder and succeeds. A killed run is shown with its verdicts.
     """
     assert main(["runs", "list"]) == 0
     printed = capsys.readouterr()
     assert (printed.out, "no runs under" in printed.err) == ("", True)
+    recorded(RUNS / "one", verdicts("ccwe"), started="2026-01-02T03:04:05+00:00", gate={"decision": "fail"})
+    recorded(RUNS / "two", [*verdicts("cc"), *verdicts("cw", model="new")])
     recorded(RUNS / "killed", verdicts("cw"))
     unfinished: dict[str, Any] = {"summary": [], "calls": {}, "expected": 0}
     edit_run_json(RUNS / "killed", lambda facts: facts.update(finished=None, complete=False, **unfinished))
@@ -57,7 +47,12 @@ def test_list_shows_the_state_of_each_run(capsys: Capture) -> None:
     record.add(verdict())
     lines = lines_of(capsys, "list")
     record.finish(record.facts)
-    rows = {line.split()[0]: line for line in lines[1:4]}
+    heads = "run started (UTC) models benchmarks items accuracy state gate"
+    assert lines[0].split() == heads.split()
+    rows = {line.split()[0]: line for line in lines[1:6]}
+    assert rows["one"].split()[1:] == ["2026-01-02", "03:04", "old", "sums", "4", "66.7%", "complete", "fail"]
+    assert "old, new" in rows["two"]
+    assert "100.0%, 50.0%" in rows["two"]
     assert "being written" in rows["writing"]
     assert "incomplete" in rows["killed"]
     assert "50.0%" in rows["killed"]
@@ -87,10 +82,14 @@ def test_show_prints_the_summary_of_the_run(run: Runner, capsys: Capture) -> Non
 
 
 def test_show_names_what_affected_the_run(capsys: Capture) -> None:
-    """Deviations, commit, data files, the gate's line and the origin of a baseline are shown."""
+    """Deviations, commit, data files, the gate's line and the origin of a baseline are shown.
+
+    --json prints run.json with a summary computed from the verdicts; notes go to standard error.
+    """
     recorded(
         RUNS / "r",
-        verdicts("c"),
+        verdicts("cw"),
+        summary=[],
         deviations={"old": ["no temperature"]},
         git={"commit": "abc123", "dirty": True},
         data={"builtin:sums/a.csv": "0123456789abcdef"},
@@ -107,11 +106,6 @@ def test_show_names_what_affected_the_run(capsys: Capture) -> None:
         "Promoted from: elsewhere at 2026-01-01",
     ):
         assert expected in text
-
-
-def test_show_json(capsys: Capture) -> None:
-    """--json prints run.json with a summary computed from the verdicts; notes go to standard error."""
-    recorded(RUNS / "r", verdicts("cw"), summary=[])
     assert main(["runs", "show", "r", "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) == plain(read_run(RUNS / "r").facts)

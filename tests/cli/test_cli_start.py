@@ -39,42 +39,28 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
 
 
-class Ended(Exception):
-    """Raised in place of a started process."""
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Return the commands that would take the place of this process."""
-    commands = []
+def test_run_becomes_a_pytest_command(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """Names become suites; all other words go to pytest as they are; the command can be pasted into a shell."""
+    started = []
     # Restored at the end of the test.
     monkeypatch.setenv(NEEDS_MODEL, "")
 
     def execv(path: str, command: list[str]) -> None:
         assert path == command[0] == sys.executable
         assert os.environ[NEEDS_MODEL]
-        commands.append(command)
-        raise Ended
+        started.append(command)
+        sys.exit()
 
     monkeypatch.setattr(os, "execv", execv)
-    return commands
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
+    every = [f"{SUITES}{name}" for name in benchmark_names()]
+    for words, expected in (
         (["eras", "htest", "eras", "-k", "a b"], [f"{SUITES}eras", f"{SUITES}htest", "-k", "a b"]),
-        (["-n", "8", "--version"], [*(f"{SUITES}{n}" for n in benchmark_names()), "-n", "8", "--version"]),
-    ],
-)
-def test_run_becomes_a_pytest_command(
-    words: list[str], expected: list[str], started: list[list[str]], capsys: Capture
-) -> None:
-    """Names become suites; all other words go to pytest as they are; the command can be pasted into a shell."""
-    with pytest.raises(Ended):
-        main(["run", *words])
-    assert started == [[sys.executable, "-m", "pytest", "--pyargs", *expected]]
-    assert [shlex.split(line) for line in capsys.readouterr().out.splitlines()] == started
+        (["-n", "8", "--version"], [*every, "-n", "8", "--version"]),
+    ):
+        with pytest.raises(SystemExit):
+            main(["run", *words])
+        assert started == [[sys.executable, "-m", "pytest", "--pyargs", *expected]]
+        assert shlex.split(capsys.readouterr().out) == started.pop()
 
 
 def test_wrong_words_of_a_run_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -248,24 +234,21 @@ def test_suites_counts_items_and_calls(capsys: Capture, monkeypatch: pytest.Monk
     assert {"openai", "anthropic"} <= {line.split()[0] for line in listed[3:]}
 
 
-def test_version_and_help(capsys: Capture) -> None:
-    """`--version` prints that of the package, and `run --help` is about this command, not pytest."""
-    for words, printed in (
-        ("--version", f"pytest-llmprops {__version__}\n"),
-        ("run htest --help", "usage: llmprops run [BENCHMARK ...] --model SPEC"),
+def test_help_and_misspelled_commands(capsys: Capture) -> None:
+    """`--version` prints that of the package, and `run --help` is about this command, not pytest.
+
+    A misspelled command, also one of a command, is answered with the nearest.
+    """
+    for words, status, said in (
+        ("--version", 0, f"pytest-llmprops {__version__}\n"),
+        ("run htest --help", 0, "usage: llmprops run [BENCHMARK ...] --model SPEC"),
+        ("comapre a", 2, "); did you mean compare?\n"),
+        ("lab htst", 2, "); did you mean htest?\n"),
+        ("xyzzy", 2, ")\n"),
     ):
         with pytest.raises(SystemExit) as ended:
             main(words.split())
-        assert ended.value.code == 0
-        assert capsys.readouterr().out.startswith(printed)
-
-
-def test_a_misspelled_command_is_answered_with_the_nearest(capsys: Capture) -> None:
-    """Commands of commands, too."""
-    for words, near in (("comapre a", "compare"), ("lab htst", "htest"), ("xyzzy", "")):
-        with pytest.raises(SystemExit) as ended:
-            main(words.split())
-        assert ended.value.code == 2
-        said = capsys.readouterr().err.strip().splitlines()[-1]
-        assert said.endswith(f"); did you mean {near}?" if near else ")")
+        assert ended.value.code == status
+        printed = capsys.readouterr()
+        assert printed.err.endswith(said) if status else printed.out.startswith(said)
     assert "did you mean htest?" in one_error(capsys, "list", "htst")

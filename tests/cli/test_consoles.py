@@ -14,20 +14,6 @@ from tests.support.runs import Runner
 GATE = '[[rule]]\nname = "𠮷词"\nbenchmark = "sums"\nmin_accuracy = 0.5\nmin_items = 8\n'
 
 
-def _words(run: Runner) -> None:
-    """Write a benchmark in Chinese; one character needs two escapes in JSON."""
-    run.sums(8)
-    for old, new in (
-        (
-            'name = "sums"',
-            'name, title = "sums", "词"\n\n    def remarks(self, records):\n        return ["八个词 ✓"]',
-        ),
-        ('"add", "en"', '"词", "zh"'),
-        ("given=reply.text)", 'given="𠮷 → ≥", reason="机器人")'),
-    ):
-        run.change("test_sums.py", old, new)
-
-
 def _printed(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
     """Run a command on a console with cp1252 and strict errors; return its status and output."""
     console = io.BytesIO()
@@ -40,10 +26,28 @@ def _printed(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, st
 
 
 def test_cp1252_console_shows_escapes(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands escape the characters that a console lacks; JSON stays JSON."""
-    _words(run)
-    first, second = (str(run("--model", "fake:echo").folder) for _ in range(2))
+    """Runs, plans and commands escape the characters that a console lacks; JSON stays JSON."""
+    run.sums(8)
+    # A benchmark in Chinese; one character needs two escapes in JSON.
+    for old, new in (
+        (
+            'name = "sums"',
+            'name, title = "sums", "词"\n\n    def remarks(self, records):\n        return ["八个词 ✓"]',
+        ),
+        ('"add", "en"', '"词", "zh"'),
+        ("given=reply.text)", 'given="𠮷 → ≥", reason="机器人")'),
+    ):
+        run.change("test_sums.py", old, new)
     gate = str(run.write("gate.toml", GATE))
+    folders = []
+    for options, code in (((), 1), (("--llm-gate", gate, "-n", "2"), 1), (("--llm-plan",), 0)):
+        done = run("--model", "fake:echo", *options, env={"PYTHONIOENCODING": "cp1252:strict"})
+        assert "UnicodeEncodeError" not in done.output
+        assert "INTERNALERROR" not in done.output
+        assert done.code == code
+        assert "\\u673a\\u5668\\u4eba" in done.output or code == 0
+        folders.append(str(done.folder))
+    first, second, _ = folders
     monkeypatch.chdir(run.folder)
     for words, status, said in (
         (["runs", "show", first], 0, "\\u673a\\u5668\\u4eba"),
@@ -58,15 +62,3 @@ def test_cp1252_console_shows_escapes(run: Runner, monkeypatch: pytest.MonkeyPat
         assert "codec" not in printed
     _, printed = _printed(["gate", "--gate", gate, first, "--json"], monkeypatch)
     assert json.loads(printed)["rules"][0]["name"] == "𠮷词"
-
-
-def test_run_on_a_cp1252_console(run: Runner) -> None:
-    """A run prints its summary, plan and gate with escapes."""
-    _words(run)
-    gate = ("--llm-gate", str(run.write("gate.toml", GATE)))
-    for options, code in (((*gate, "-n", "2"), 1), (("--llm-plan",), 0)):
-        done = run("--model", "fake:echo", *options, env={"PYTHONIOENCODING": "cp1252:strict"})
-        assert "UnicodeEncodeError" not in done.output
-        assert "INTERNALERROR" not in done.output
-        assert done.code == code
-        assert "\\u673a\\u5668\\u4eba" in done.output or code == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -44,38 +43,31 @@ def test_decision_is_the_exit_status(run: str, status: int, decision: str, capsy
     assert capsys.readouterr().out.startswith(f"{decision.upper()}: ")
 
 
-def test_markdown_is_appended(tmp_path: Path) -> None:
-    """``--markdown`` appends, because all steps of a CI job share one file: decision, lost tasks, what changed."""
-    page = tmp_path / "summary.md"
-    page.write_text("# Before\n")
-    gate("better", "--markdown", str(page))
-    gate("worse", "--markdown", str(page))
-    text = page.read_text()
-    assert text.startswith("# Before\n")
-    better, worse = (
-        text.index("## PASS: new may replace old"),
-        text.index("## FAIL: new is 20.0 points worse on sums (margin 3)"),
-    )
-    assert better < text.index("| 95.0%") < text.index("| 100.0%") < text.index("), better |") < worse
-    lost, row = text.index("Lost:", worse), text.index("| 95.0%", worse)
-    assert worse < lost < row < text.index("| 75.0%", row) < text.index("), worse |", row)
-    assert text.index("), worse |", row) < text.index("| rule | required |", row)
+def test_markdown_is_appended_and_collapses_what_did_not_change(tmp_path: Path) -> None:
+    """``--markdown`` appends, because all steps of a CI job share one file: decision, lost tasks, what changed.
 
-
-def test_markdown_collapses_what_did_not_change(tmp_path: Path) -> None:
-    """The table has only what is worse or better, worst first; all else, and each check that is met, is collapsed."""
+    The table has only what is worse or better, worst first; all else, and each check that is met, is collapsed.
+    """
     for name, right in (("old", 120), ("new", 80)):
         numbers = {"kept": 60, "lost": right}
         made = (records.verdicts(task, n, 120 - n, model=name) for task, n in numbers.items())
         recorded(tmp_path / name, [record for task in made for record in task])
     rules = (f'[[rule]]\ntask = "{task}"\nmax_drop = 0.2\n' for task in ("kept", "lost"))
-    (tmp_path / "gate.toml").write_text("".join(rules))
-    words = "new --baseline old --gate gate.toml --markdown d.md"
-    assert main(["gate", *words.split()]) == 1
-    text = (tmp_path / "d.md").read_text()
-    folds = re.findall("<details><summary>(.*?)</summary>(.*?)</details>", text, re.DOTALL)
-    shown = re.sub("<details>.*?</details>", "", text, flags=re.DOTALL)
-    assert "| lost | 100.0% (97.0 to 100.0) | 66.7% (57.5 to 75.0) | −33.3 (" in shown
+    (tmp_path / "two.toml").write_text("".join(rules))
+    page = tmp_path / "summary.md"
+    page.write_text("# Before\n")
+    gate("better", "--markdown", str(page))
+    assert main(["gate", "new", "--baseline", "old", "--gate", "two.toml", "--markdown", str(page)]) == 1
+    better, worse = page.read_text().split("## FAIL: new is 33.3 points worse on lost (margin 20)")
+    assert better.startswith("# Before\n")
+    start = better.index("## PASS: new may replace old")
+    assert start < better.index("| 95.0%") < better.index("| 100.0%") < better.index("), better |")
+    folds = re.findall("<details><summary>(.*?)</summary>(.*?)</details>", worse, re.DOTALL)
+    shown = re.sub("<details>.*?</details>", "", worse, flags=re.DOTALL)
+    row = shown.index("| lost | 100.0% (97.0 to 100.0) | 66.7% (57.5 to 75.0) | −33.3 (")
+    assert (
+        shown.index("Lost:") < row < shown.index("), worse |", row) < shown.index("| rule | required |", row)
+    )
     assert "kept" not in shown
     assert [title for title, _ in folds] == ["1 part without a clear change", "1 check met", "Tests"]
     assert "| kept | 50.0% (" in folds[0][1]
@@ -94,40 +86,30 @@ def test_error_is_one_line(capsys: Capture) -> None:
         assert message in one_error(capsys, "gate", *words.split())
 
 
-def upgraded(folder: Path, **facts: Any) -> tuple[str, str]:
-    """Write a baseline and a better candidate, which has more ``facts``; return their folders."""
-    old = recorded(folder / "current", verdicts("w" * 40 + "c" * 60, model="old"))
-    new = recorded(folder / "candidate", verdicts("w" * 10 + "c" * 90, model="new"), **facts)
-    return str(old), str(new)
+def test_differences_are_candidate_minus_baseline(capsys: Capture) -> None:
+    """The baseline is the run of the option, or the one that a gate names, or the first one, in every output.
 
-
-@pytest.mark.parametrize("how", ["option", "gate", "first"])
-def test_differences_are_candidate_minus_baseline(tmp_path: Path, capsys: Capture, how: str) -> None:
-    """The baseline is the run of the option, or the one that a gate names, or the first one, in every output."""
-    gate = {"decision": "pass", "line": "pass: met", "baseline": "current"}
-    old, new = upgraded(tmp_path, **({"gate": gate} if how == "gate" else {}))
-    runs = {"option": [new, "--baseline", old], "gate": [new, old], "first": [old, new]}[how]
-    printed = output(capsys, "compare", *runs)
-    assert "A → B: old → new" in printed
-    assert re.search(r"  \+30\.0  \+\S+ to \+\S+  <0\.001  better", printed)
-    output(capsys, "report", *runs, "--out", "report")
-    page = Path("report/report.md").read_text(encoding="utf-8")
-    assert "new does better than old on sums (+30.0 points" in page
-    assert "Change: new minus old in points" in page
-    assert "| old | new | Change |" in page
-
-
-def test_example_workflow_compares_with_the_baseline(tmp_path: Path) -> None:
-    """The commands of the example workflow and of its page have the differences candidate minus baseline."""
-    upgraded(tmp_path)
-    Path("baselines").mkdir()
-    Path("current").rename("baselines/current")
-    Path("candidate").rename("reports/candidate")
+    The commands of the example workflow and of its page have the same differences.
+    """
+    old = recorded(Path("baselines/current"), verdicts("w" * 40 + "c" * 60, model="old"))
+    right = verdicts("w" * 10 + "c" * 90, model="new")
+    new = recorded(Path("reports/candidate"), right)
+    gated = recorded(
+        Path("gated"), right, gate={"decision": "pass", "line": "pass: met", "baseline": "current"}
+    )
+    for runs in ((new, "--baseline", old), (gated, old), (old, new)):
+        printed = output(capsys, "compare", *runs)
+        assert "A → B: old → new" in printed
+        assert re.search(r"  \+30\.0  \+\S+ to \+\S+  <0\.001  better", printed)
+        output(capsys, "report", *runs, "--out", "report")
+        page = Path("report/report.md").read_text(encoding="utf-8")
+        assert "new does better than old on sums (+30.0 points" in page
+        assert "Change: new minus old in points" in page
+        assert "| old | new | Change |" in page
     workflow = (ROOT / "pytest_llmprops/cli/project/model-upgrade.yml").read_text(encoding="utf-8")
     page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8").replace("RUN", "reports/candidate")
-    commands = re.findall(r"llmprops (report .* --out) ", workflow) + re.findall(
-        r"`llmprops (report .* --out) DIR", page
-    )
+    commands = re.findall(r"llmprops (report .* --out) ", workflow)
+    commands += re.findall(r"`llmprops (report .* --out) DIR", page)
     assert len(commands) == 2
     for number, command in enumerate(commands):
         assert main([*command.split(), f"report-{number}"]) == 0

@@ -127,42 +127,36 @@ def test_identity_is_independent_of_texts_and_workers(mixed: tuple[Finished, Pat
 def test_two_models_have_separate_results(run: Runner) -> None:
     """The cases of two models have separate titles, identities and parent suites, and the test's own severity.
 
-    A case that pytest skips before its verdict is awaited has them, too, without texts.
+    A case that pytest skips before its verdict is awaited has them, too, without texts. With
+    ``llm_allure_identity = item``, two models' cases have one history; two models in one run are refused.
     """
     run.sums(2)
     run.change("test_sums.py", "@pytest", "import allure\n@allure.severity('trivial')\n@pytest")
     models = ("--model", run.adder, "--model", "fake:constant?text=1")
-    for name in ("measured", "skipped"):
-        if name == "skipped":
-            run.change("test_sums.py", "@allure", "@pytest.mark.skip\n@allure")
-        folder = run.folder / name
-        run(*models, "--alluredir", str(folder))
-        by_title = results(folder)
-        assert len(by_title) == len({identity(r)[2] for r in by_title.values()}) == 4
-        assert len({labels(r)["parentSuite"] for r in by_title.values()}) == 2
-        severities = [o["value"] for r in by_title.values() for o in r["labels"] if o["name"] == "severity"]
-        assert severities == ["trivial"] * 4
-        assert {labels(r)["epic"] for r in by_title.values()} == {"Sums"}
-        has_texts = any(texts(folder, result) for result in by_title.values())
-        assert (has_texts, name == "skipped") in ((True, False), (False, True))
-
-
-def test_identity_may_leave_out_the_model(run: Runner) -> None:
-    """With ``llm_allure_identity = item``, two models' cases have one history; two models in one run are refused."""
-    run.sums(1)
-    option, other = ("-o", "llm_allure_identity=item"), "fake:constant?text=1"
+    option = ("-o", "llm_allure_identity=item")
+    done = run(*models, *option)
+    done.refused("Allure would take the models' cases for retries of one case; give one --model")
     by_model = []
-    for folder, model in (("first", run.adder), ("second", other)):
-        run("--model", model, *option, "--alluredir", folder)
+    for folder, pair in (("first", models[:2]), ("second", models[2:])):
+        run(*pair, *option, "--alluredir", folder)
         by_model.append(results(run.folder / folder)["sums/0000"])
     first, second = by_model
     assert first["historyId"] == second["historyId"]
     # Allure 3 leaves out what is excluded.
     assert [p["name"] for p in first["parameters"] if not p.get("excluded")] == ["item"]
     assert first["parameters"][1]["value"] != second["parameters"][1]["value"]
-    done = run("--model", run.adder, "--model", other, *option)
-    assert done.code == 4
-    assert "Allure would take the models' cases for retries of one case; give one --model" in done.output
+    for name in ("measured", "skipped"):
+        if name == "skipped":
+            run.change("test_sums.py", "@allure", "@pytest.mark.skip\n@allure")
+        run(*models, "--alluredir", name)
+        by_title = results(run.folder / name)
+        assert len(by_title) == len({identity(r)[2] for r in by_title.values()}) == 4
+        assert len({labels(r)["parentSuite"] for r in by_title.values()}) == 2
+        severities = [o["value"] for r in by_title.values() for o in r["labels"] if o["name"] == "severity"]
+        assert severities == ["trivial"] * 4
+        assert {labels(r)["epic"] for r in by_title.values()} == {"Sums"}
+        has_texts = any(texts(run.folder / name, result) for result in by_title.values())
+        assert (has_texts, name == "skipped") in ((True, False), (False, True))
 
 
 def test_controller_describes_the_run(mixed: tuple[Finished, Path], run: Runner) -> None:

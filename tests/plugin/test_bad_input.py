@@ -27,7 +27,6 @@ def _unreadable(done: Finished, *said: str) -> None:
     ("words", "said"),
     [
         ("--llm-limit 0", "at least 1"),
-        ("--llm-limit many", "number"),
         ("llm_batch_wait -1", "must be a number"),
         ("--llm-base-url example.org", "http"),
         ("--llm-cache maybe", "must be one of reuse, refresh, off, only"),
@@ -55,7 +54,6 @@ def test_wrong_value_is_refused(pytester: pytest.Pytester, words: str, said: str
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--model", "nosuch"), ("unknown model", "nosuch", "openai:nosuch")),
         (("--model", "nosuch:model"), ("unknown backend", "nosuch")),
         (("--model", "fake:eco"), ("did you mean echo?",)),
         (("--modle", "gpt-4o"), ("--modle: unknown option; did you mean --model?",)),
@@ -74,10 +72,6 @@ def test_wrong_value_is_refused(pytester: pytest.Pytester, words: str, said: str
             ("--llm-set", "htest.cot=true"),
             ("htest needs a helper for the role 'reader'", "--llm-helper reader=SPEC"),
         ),
-        (
-            ("--llm-helper", "raeder=fake:echo", "-n", "2"),
-            ("unknown helper role 'raeder'; the roles are homophones: none; htest: reader",),
-        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) and str(value[0]).startswith("-") else "",
 )
@@ -88,15 +82,13 @@ def test_wrong_option_is_one_line(run: Runner, args: tuple[str, ...], said: tupl
     done.refused(*said)
 
 
-def _published(
-    run: Runner, files: dict[str, bytes], model: str = "fake:constant?text=sun"
-) -> tuple[str, ...]:
+def _published(run: Runner, files: dict[str, bytes]) -> tuple[str, ...]:
     """Write published data; return the options that measure it."""
     for name, content in files.items():
         path = run.folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    return ("--model", model, "--llm-data", str(run.folder / "data"))
+    return ("--model", "fake:constant?text=sun", "--llm-data", str(run.folder / "data"))
 
 
 HEADER = b"sentence,word,answer,GPT-4\n"
@@ -106,12 +98,6 @@ GENERATED = {
     ENGLISH: HEADER + b"".join(b"The san is up %d,san,sun,Y\n" % number for number in range(40)),
     "homophones/SOURCE.json": b'{"source": "generated"}',
 }
-
-
-def test_a_changed_data_file_is_one_line(run: Runner) -> None:
-    """A published file that is not the pinned one stops the run with one line."""
-    changed = {ENGLISH: HEADER + b"The san is up,san,sun,Y\n"}
-    _unreadable(run(HOMOPHONES, *_published(run, changed)), "sha256", "differs from the manifest")
 
 
 def test_unreadable_data_leaves_the_other_benchmarks_running(run: Runner, workers: str) -> None:
@@ -136,7 +122,10 @@ def test_unreadable_data_leaves_the_other_benchmarks_running(run: Runner, worker
 
 
 def test_unreadable_data_fails_what_makes_no_calls_or_only_searches(run: Runner) -> None:
-    """--collect-only and --llm-plan name the file that cannot be read, and fail; so does a search, which is no pass."""
+    """--collect-only and --llm-plan name the file that cannot be read, and fail; so does a search, which is no pass.
+
+    A published file that is not the pinned one stops the run with one line.
+    """
     published = _published(run, UNREADABLE | {"msrp/msr_paraphrase_train.txt": b"no header\n"})
     for option in ("--collect-only", "--llm-plan"):
         _unreadable(
@@ -144,6 +133,8 @@ def test_unreadable_data_fails_what_makes_no_calls_or_only_searches(run: Runner)
         )
     done = run(str(ROOT / "suites" / "test_oracle.py::test_oracle_search"), *published)
     _unreadable(done, "msr_paraphrase_train.txt", "no column")
+    changed = {ENGLISH: HEADER + b"The san is up,san,sun,Y\n"}
+    _unreadable(run(HOMOPHONES, *_published(run, changed)), "sha256", "differs from the manifest")
 
 
 def test_an_own_benchmark_may_declare_its_roles(run: Runner) -> None:
@@ -152,7 +143,7 @@ def test_an_own_benchmark_may_declare_its_roles(run: Runner) -> None:
     assert run("--model", "fake:echo", "--llm-helper", "juge=fake:echo").code == 1
     run.change("test_sums.py", "    def load", '    roles = frozenset({"judge"})\n\n    def load')
     assert run("--model", "fake:echo", "--llm-helper", "parse=fake:echo").code == 1
-    refused = run("--model", "fake:echo", "--llm-helper", "juge=fake:echo")
+    refused = run("--model", "fake:echo", "--llm-helper", "juge=fake:echo", "-n", "2")
     refused.refused("unknown helper role 'juge'; the roles are sums: judge")
 
 

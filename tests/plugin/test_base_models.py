@@ -33,21 +33,12 @@ def reply(request):
 """
 
 
-def answers() -> dict[str, str]:
-    """Return the right answer of every built-in H-TEST text."""
-    rows = [
-        json.loads(line)
-        for file in sorted((ROOT / "data" / "htest").glob("*_test.jsonl"))
-        for line in file.read_text(encoding="utf-8").splitlines()
-    ]
-    return {
-        row.get("centerpiece") or row["question"]: row["options"][row["correct_options"][0]] for row in rows
-    }
-
-
 def test_a_planted_model_is_right(run: Runner) -> None:
     """A server that prefers the right label after each text gets 100%; the record says how it was measured."""
-    known = answers()
+    known = {}
+    for file in (ROOT / "data" / "htest").glob("*_test.jsonl"):
+        for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+            known[row.get("centerpiece") or row["question"]] = row["options"][row["correct_options"][0]]
 
     def knowing(before: str, token: str) -> float:
         asked = re.findall(r'Input: "(.*)" Label:$', before.splitlines()[-1])
@@ -79,20 +70,19 @@ def test_a_planted_model_is_right(run: Runner) -> None:
     )
 
 
-def test_a_server_that_scores_nothing_ends_the_run(run: Runner) -> None:
-    """The first call shows it, before the run: one line, exit code 4, no verdict."""
-    with completions_server("no-logprobs") as server:
-        done = run(HTEST, "--model", f"completions:base?base_url={server.url}", *BY_LIKELIHOOD, *FEW)
-    done.refused("returned no log probabilities", "likelihoods need a server that supports echo and logprobs")
+def test_models_that_score_nothing(run: Runner) -> None:
+    """With answer = likelihood, a chat model without likelihoods is not served, with one line that says why.
 
-
-def test_models_that_score_nothing_are_not_served(run: Runner) -> None:
-    """With answer = likelihood, a chat model without likelihoods is not served, with one line that says why."""
+    The first call shows a server that scores nothing, before the run: one line, exit code 4, no verdict.
+    """
     homophones = str(ROOT / "suites" / "test_homophones.py")
     done = run(HTEST, homophones, "--model", "fake:echo", *BY_LIKELIHOOD, *FEW)
     assert done.run["not_served"]["htest"]
     [line] = [line for line in done.output.splitlines() if line.startswith("not served: ")]
     assert "fake-echo does not score likelihoods; leave out --llm-set htest.answer=likelihood" in line
+    with completions_server("no-logprobs") as server:
+        done = run(HTEST, "--model", f"completions:base?base_url={server.url}", *BY_LIKELIHOOD, *FEW)
+    done.refused("returned no log probabilities", "likelihoods need a server that supports echo and logprobs")
 
 
 def test_base_models_continue_the_examples(run: Runner) -> None:
@@ -128,9 +118,8 @@ def test_chat_of_one_message_is_a_base_models_prompt(run: Runner) -> None:
     assert {body["prompt"] for body in server.bodies} == {"0 + 1 =", "1 + 1 ="}
     assert {(body["max_tokens"], *body["stop"]) for body in server.bodies} == {(8, "X")}
     assert [verdict["status"] for _, verdict in sorted(done.verdicts.items())] == ["wrong", "wrong", "error"]
-    assert done.verdicts["sums/0002"]["reason"] == (
-        "a base model continues one text, and a chat of system, user has several; choose a chat model"
-    )
+    said = "a base model continues one text, and a chat of system, user has several; choose a chat model"
+    assert done.verdicts["sums/0002"]["reason"] == said
     [deviations] = done.run["deviations"].values()
     assert deviations == ["prompts are texts to be continued, because it is a base model"]
     assert done.run["summary"][0]["samples"] == 6
@@ -142,10 +131,8 @@ def test_chat_models_are_scored_after_their_prompt(run: Runner) -> None:
     done = run(HTEST, "--model", model, *BY_LIKELIHOOD, *FEW, "-k", "rhyme")
     calls = list(read_requests(done.folder).each())
     assert {tuple(call.request["options"]) for call in calls} == {("A", "B")}
-    assert all(
-        call.request["text"].endswith("Label: \nA \nB (Respond in one letter and nothing else)")
-        for call in calls
-    )
+    end = "Label: \nA \nB (Respond in one letter and nothing else)"
+    assert all(call.request["text"].endswith(end) for call in calls)
 
 
 def test_choices_of_dtails(run: Runner) -> None:

@@ -136,7 +136,10 @@ def test_a_killed_run_goes_on(run: Runner, start_batch_server: Start) -> None:
 
 
 def test_what_batches_cannot_serve_is_one_line(run: Runner) -> None:
-    """Options that do not fit batches end the run before its first call, with exit code 4."""
+    """Options that do not fit batches end the run before its first call, with exit code 4.
+
+    A search needs one reply after another, so it is skipped with a reason.
+    """
     run.sums(4)
     run.write("gate.toml", GATE)
     for options, message in (
@@ -148,6 +151,10 @@ def test_what_batches_cannot_serve_is_one_line(run: Runner) -> None:
         ),
     ):
         run(*options, "--llm-engine", "batch", env=KEY).refused(message)
+    suite = str(ROOT / "suites" / "test_oracle.py")
+    done = run(suite, "--model", "openai:m", "--llm-engine", "batch", "-k", "search", "-rs", env=KEY)
+    assert "not searched: a search needs one reply after another, which batches cannot give" in done.output
+    assert "failed" not in done.output
 
 
 def test_a_plan_has_half_the_price(run: Runner) -> None:
@@ -160,11 +167,3 @@ def test_a_plan_has_half_the_price(run: Runner) -> None:
         costs.append(next(float(cell[1:]) for cell in row if cell.startswith("~0.")))
     assert costs[0] > 0
     assert costs[1] == pytest.approx(costs[0] / 2, abs=0.0001)
-
-
-def test_searches_are_skipped(run: Runner) -> None:
-    """A search needs one reply after another, so it is skipped with a reason."""
-    suite = str(ROOT / "suites" / "test_oracle.py")
-    done = run(suite, "--model", "openai:m", "--llm-engine", "batch", "-k", "search", "-rs", env=KEY)
-    assert "not searched: a search needs one reply after another, which batches cannot give" in done.output
-    assert "failed" not in done.output

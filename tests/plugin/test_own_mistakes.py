@@ -102,38 +102,27 @@ class Mistake:
     changed: str | None = None
 
     @property
-    def class_name(self) -> str:
-        """The name of the class."""
-        return "".join(part.capitalize() for part in self.name.split("_"))
-
-    @property
     def file(self) -> str:
         """The text of the test file."""
-        text = _CLASS.replace(
-            "EVALUATE", textwrap.indent(textwrap.dedent(self.evaluate).strip("\n"), " " * 8)
-        )
         body, before, test = self.body, self.before, self.test
         if self.changed is not None:
             body, test = f"{_SEARCH}\n{body}", test + _SEARCH_TEST
             before += _PROPERTY.replace("CHANGED", self.changed or "pass")
-        text = text.replace("BODY", textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 4))
-        text = _HEAD + textwrap.dedent(before) + text + textwrap.dedent(test)
-        return text.replace("NAME", self.class_name).replace("ID", self.name)
+        text = _CLASS.replace("EVALUATE", textwrap.indent(self.evaluate.strip("\n"), " " * 8))
+        text = _HEAD + before + text.replace("BODY", textwrap.indent(body.strip("\n"), " " * 4)) + test
+        class_name = "".join(part.capitalize() for part in self.name.split("_"))
+        return text.replace("NAME", class_name).replace("ID", self.name)
 
 
-def _mistakes() -> list[Mistake]:
-    """Return the mistakes of the file beside this one."""
-    tables = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    return [
-        Mistake(name, effect, **table)
-        for effect, members in tables.items()
-        for name, table in members.items()
-    ]
-
-
+#: the mistakes of the file beside this one
+_ALL = [
+    Mistake(name, effect, **table)
+    for effect, members in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
+    for name, table in members.items()
+]
 #: those of a measurement, and those that only a plan shows
-MISTAKES = [mistake for mistake in _mistakes() if mistake.effect != PLANNED]
-PLANS = [mistake for mistake in _mistakes() if mistake.effect == PLANNED]
+MISTAKES = [mistake for mistake in _ALL if mistake.effect != PLANNED]
+PLANS = [mistake for mistake in _ALL if mistake.effect == PLANNED]
 
 
 @pytest.fixture(scope="module", params=["0", "2"], ids=["n0", "n2"])
@@ -146,10 +135,11 @@ def done(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return run("--continue-on-collection-errors", "-q", *model)
 
 
-def test_run_is_complete(done: Finished) -> None:
-    """The run ends as usual, with a summary and a record, which lacks the benchmarks that cannot be loaded.
+def test_each_mistake_in_a_benchmark_has_one_line(done: Finished) -> None:
+    """The output has a line that says what is wrong, and the record has what could be measured.
 
-    Only the search without a mistake is counted.
+    The run ends as usual, with a summary and a record, which lacks the benchmarks that cannot be loaded. Only the
+    search without a mistake is counted.
     """
     assert "INTERNALERROR" not in done.output
     assert done.code == 1
@@ -160,10 +150,6 @@ def test_run_is_complete(done: Finished) -> None:
     assert len(done.verdicts) == 3 * len(measured)
     searched = [(row["benchmark"], row["counterexamples"]) for row in done.run["searches"]]
     assert searched == [("not_zero", 3)]
-
-
-def test_each_mistake_in_a_benchmark_has_one_line(done: Finished) -> None:
-    """The output has a line that says what is wrong, and the record has what could be measured."""
     assert {mistake.name: problem for mistake in MISTAKES if (problem := _problem(done, mistake))} == {}
 
 
@@ -214,10 +200,8 @@ def test_class_made_in_a_function_is_refused_with_workers(run: Runner) -> None:
     made = "def made():\n    class Local(Sums):\n        pass\n\n    return Local\n\n\n@pytest.mark"
     run.change("test_sums.py", "@pytest.mark", made)
     assert len(run("--model", run.adder).verdicts) == 2
-    assert (
-        "made.<locals>.Local is made in a function, where workers"
-        in run("--model", run.adder, "-n", "2").output
-    )
+    done = run("--model", run.adder, "-n", "2")
+    assert "made.<locals>.Local is made in a function, where workers" in done.output
 
 
 def test_model_that_cannot_be_closed(run: Runner) -> None:

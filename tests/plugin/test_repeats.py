@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_llmprops.core.requests import REPEAT_STRIDE
-from tests.support.cuts import write_cuts
+from tests.support.allure import results, texts
 from tests.support.gated_runs import command
 from tests.support.runs import Finished, Runner
 
@@ -113,9 +112,8 @@ def test_more_repeats_ask_only_for_the_missing_samples(run: Runner) -> None:
 def test_samples_of_the_benchmark_do_not_meet_those_of_repeats(run: Runner) -> None:
     """A benchmark that asks for three samples of a prompt has nine different requests in three repeats."""
     run.sums(1)
-    run.change(
-        "test_sums.py", "        reply = await", "        for k in range(3):\n            reply = await"
-    )
+    thrice = "        for k in range(3):\n            reply = await"
+    run.change("test_sums.py", "        reply = await", thrice)
     run.change("test_sums.py", "max_tokens=8", "max_tokens=8, sample=k")
     done = run("--model", run.adder, "--llm-repeats", "3")
     assert [len(r["requests"]) for r in lines(done)] == [3, 3, 3]
@@ -135,14 +133,6 @@ def test_a_sample_in_error_leaves_the_others(run: Runner) -> None:
     assert done.run["complete"] is True
 
 
-def test_deterministic_models_have_one_sample(run: Runner) -> None:
-    """A segmenter always gives the same reply, so it is measured once, and a note says so."""
-    done = run("--model", write_cuts(run), "--llm-repeats", "3", "-n", "2")
-    assert len(lines(done)) == 30
-    assert {r["sample"] for r in lines(done)} == {0}
-    assert "always gives the same reply: one sample of each cuts item is measured" in done.output
-
-
 def test_a_run_of_stored_samples_says_so(run: Runner) -> None:
     """A second run at temperature 0.7 makes no calls and says that it repeats the first; refresh samples again."""
     model = noisy(run)
@@ -158,10 +148,9 @@ def test_a_run_of_stored_samples_says_so(run: Runner) -> None:
 def test_allure_result_has_a_step_per_sample(run: Runner) -> None:
     """The result of an item has one step per sample, with its call, prompt, reply and verdict."""
     pytest.importorskip("allure_pytest")
-    results = run.folder / "allure"
-    run("--model", noisy(run, 2), "--llm-repeats", "2", "--alluredir", str(results))
-    cases = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob("*-result.json")]
-    by_name = {case["name"]: case for case in cases if case["name"].startswith("sums/")}
+    folder = run.folder / "allure"
+    run("--model", noisy(run, 2), "--llm-repeats", "2", "--alluredir", str(folder))
+    by_name = results(folder)
     assert sorted(by_name) == ["sums/0000", "sums/0001"]
     failed = by_name["sums/0001"]
     assert [(s["name"], s["status"]) for s in failed["steps"]] == [
@@ -172,6 +161,4 @@ def test_allure_result_has_a_step_per_sample(run: Runner) -> None:
     assert [a["name"] for a in inner["attachments"]] == ["verdict"]
     [call] = inner["steps"]
     assert [a["name"] for a in call["attachments"]] == ["prompt", "reply"]
-    [listed] = failed["attachments"]
-    assert listed["name"] == "samples that are not correct"
-    assert "sums/0001 sample 1" in Path(results / listed["source"]).read_text(encoding="utf-8")
+    assert "sums/0001 sample 1" in texts(folder, failed)["samples that are not correct"]

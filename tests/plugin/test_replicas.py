@@ -11,24 +11,21 @@ RAY = ("--llm-engine", "ray")
 EMPTY_RAY = "import sys, types; sys.modules['ray'] = ray = types.ModuleType('ray'); ray.__spec__ = 1"
 
 
-def test_model_that_does_not_compute(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An asynchronous model ends the run with one line before a cluster is looked for."""
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    run.sums()
-    run.write("conftest.py", EMPTY_RAY)
-    done = run("--model", run.adder, *RAY)
-    assert done.code == 2, done.output
-    assert "adder.py is not a model that computes in a process of its own, so it has no" in done.output
+def test_only_stored_replies_need_no_cluster(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--llm-cache only`` reads the replies of a local run under the same label, without Ray.
 
-
-def test_only_stored_replies_need_no_cluster(run: Runner) -> None:
-    """``--llm-cache only`` reads the replies of a local run under the same label, without Ray."""
+    An asynchronous model ends the run with one line before a cluster is looked for.
+    """
     run.sums()
     before = run("--model", run.adder)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     run.write("conftest.py", EMPTY_RAY)
     done = run("--model", f"{run.adder}&replicas=2", *RAY, "--llm-cache", "only")
     assert done.verdicts == before.verdicts
     assert done.run["models"] == before.run["models"]
+    done = run("--model", run.adder, *RAY)
+    assert done.code == 2, done.output
+    assert "adder.py is not a model that computes in a process of its own, so it has no" in done.output
 
 
 def test_what_cannot_have_replicas_is_refused(run: Runner) -> None:

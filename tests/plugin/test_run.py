@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.runs import Runner
-from tests.support.terminal import on_terminal
+from tests.support.terminal import answering
 
 SUMMARY_KEYS = {
     "model", "benchmark", "task", "language", "source", "items", "clusters", "samples", "answered",
@@ -66,7 +66,7 @@ def test_live_line_on_a_terminal(run: Runner) -> None:
     """
     run.sums(20)
     args = ("--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4", "--llm-cache", "off")
-    shown = on_terminal(run, *args, "-n", "2")
+    _, shown = answering(run, *args, "-n", "2")
     lines = [line for line in shown.split("\r") if "llmprops:" in line and "/20 cases" in line]
     assert len(lines) >= 3
     assert "calls/s" in lines[-1]
@@ -76,8 +76,8 @@ def test_live_line_on_a_terminal(run: Runner) -> None:
     assert shown.index("run record:") > shown.rindex("/20 cases")
     run.sums(8)
     for quiet in (
-        on_terminal(run, *args, env={"CI": "true"}),
-        on_terminal(run, *args, "-v"),
+        answering(run, *args, env={"CI": "true"})[1],
+        answering(run, *args, "-v")[1],
         run(*args).output,
     ):
         assert "/8 cases" not in quiet

@@ -162,14 +162,6 @@ def test_the_measurement_decides_what_is_searched(run: Runner) -> None:
     assert len(sent) == len(set(sent))
 
 
-def test_selecting_only_the_searches(run: Runner) -> None:
-    """If its measurement is deselected, a search measures the item itself and records no verdict."""
-    done = sums(run, SUITE, "-k", "test_one", "-n", "2")
-    assert "1 failed, 1 passed" in done.output
-    assert (done.folder / "verdicts.jsonl").read_text(encoding="utf-8") == ""
-    assert (done.run["complete"], done.run["expected"], len(searches(done))) == (True, 0, 2)
-
-
 def test_gates_ignore_searches(run: Runner) -> None:
     """A gate ignores counterexamples and failed searches; a failed call is a one-line error of its search."""
     rule = "[[rule]]\nbenchmark = 'sums'\nmin_items = 1\nmin_accuracy = 0.1\n"
@@ -275,8 +267,11 @@ def test_allure_and_junit_show_the_counterexample(run: Runner) -> None:
     assert [name for name, one in by_name.items() if category(folder, one)] == ["sums/2 · search"]
 
 
-def test_an_unknown_property_is_named(run: Runner) -> None:
-    """A marker without a property, or with an unknown one, is one line that lists the properties."""
+def test_mistakes_of_a_search_are_no_counterexamples(run: Runner) -> None:
+    """A marker without a property, or with an unknown one, is one line that lists the properties.
+
+    An assertion of the test fails it in the usual way, and the search is not recorded.
+    """
     listed = "no such property; the benchmark has one, two"
     for suite, said in (
         (TWO.replace('search="one"', 'search="three"'), f"llmprops(search='three'): {listed}"),
@@ -285,25 +280,21 @@ def test_an_unknown_property_is_named(run: Runner) -> None:
     ):
         done = sums(run, suite)
         assert (done.code, said in done.output) == (2, True), done.output
-
-
-def test_an_assertion_of_the_test_is_no_counterexample(run: Runner) -> None:
-    """It fails the test in the usual way, and the search is not recorded."""
-    done = sums(
-        run,
-        SUITE.replace(
-            "        assert search.holds", "        assert n < 20, 'mine'\n        assert search.holds"
-        ),
-    )
+    own = "        assert n < 20, 'mine'\n        assert search.holds"
+    done = sums(run, SUITE.replace("        assert search.holds", own))
     assert (done.code, "2 failed, 2 passed" in done.output) == (1, True)
     assert "AssertionError: mine" in done.output
     assert not (done.folder / "searches.jsonl").exists()
 
 
 def test_many_items(run: Runner) -> None:
-    """More than a thousand searches run in one process without a RecursionError from nested settings."""
+    """More than a thousand searches run in one process without a RecursionError from nested settings.
+
+    If its measurement is deselected, a search measures the item itself and records no verdict.
+    """
     many = SUITE.replace("in (1, 2)]", "in range(1, 1101)]").replace("size, bad = 100", "size, bad = 1")
     done = sums(run, many, "-q", "-k", "test_one")
     assert "RecursionError" not in done.output
     assert "1100 passed" in done.output
-    assert len(searches(done)) == 1100
+    assert (done.folder / "verdicts.jsonl").read_text(encoding="utf-8") == ""
+    assert (done.run["complete"], done.run["expected"], len(searches(done))) == (True, 0, 1100)

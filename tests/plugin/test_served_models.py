@@ -32,10 +32,8 @@ def test_fallback_model_is_said_with_its_replies(run: Runner) -> None:
             assert f"note: {line}" in " ".join(done.output.split())
             assert line in done.run["notes"]
             [model] = done.run["models"].values()
-            assert (model["served_as"], model["served_counts"]) == (
-                ["gpt-3.5-turbo"],
-                {"gpt-3.5-turbo": ITEMS},
-            )
+            assert model["served_as"] == ["gpt-3.5-turbo"]
+            assert model["served_counts"] == {"gpt-3.5-turbo": ITEMS}
         # A fallback for some of the calls has their number.
         part = run("--model", "openai:part", *options)
     assert done.run["calls"]["sent"] == 0
