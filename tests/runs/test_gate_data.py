@@ -18,7 +18,7 @@ from pytest_llmprops.runs.summary import metric_rows
 from tests.support.gated_runs import gate, gate_lines, model, recorded_gate
 from tests.support.gates import check_of, gate_of, judged
 from tests.support.recorded import edit_run_json, verdicts
-from tests.support.records import recorded
+from tests.support.records import metric, recorded
 from tests.support.runs import Runner
 
 #: 1,000 items, of which the baseline answers 900 correctly
@@ -110,9 +110,7 @@ def test_metrics_of_an_unknown_benchmark_are_those_of_run_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A benchmark that is not installed cannot compute its metrics; a note says so."""
-    place = {"model": "old", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin"}
-    row = {**place, "group": "", "name": "rate", "value": 0.95, "n": 40, "ci_low": None, "ci_high": None,
-           "direction": "higher"}  # fmt: skip
+    row = metric("rate", 0.95, direction="higher")
     folder = recorded(tmp_path / "run", verdicts("c" * 40), metrics=[row])
     assert decided(folder, capsys, "sums", "rate")["decision"] == "pass"
     main(["gate", str(folder), "--gate", str(tmp_path / "gate.toml")])
