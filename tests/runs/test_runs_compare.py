@@ -85,7 +85,7 @@ def test_changes_are_in_the_order_of_the_suites(tmp_path: Path) -> None:
 
 
 def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
-    """Counts, difference, interval and p-value are computed from the pairs of both runs."""
+    """Counts and the judgement are those of the pairs of both runs."""
     statuses = {"old": "c" * 28 + "w" * 8 + "e", "new": "w" * 3 + "c" * 27 + "w" * 6 + "cc"}
     runs = [read_run(recorded(tmp_path / name, verdicts(text))) for name, text in statuses.items()]
     [contrast] = compare(runs).contrasts
@@ -94,10 +94,7 @@ def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
     assert (change.lost, change.gained) == (3, 2)
     scores = (1.0,) * 28 + (0.0,) * 8, (0.0,) * 3 + (1.0,) * 27 + (0.0,) * 6
     pairs = Pairs(*scores, tuple(map(str, range(36))))
-    assert change.result is not None
-    assert change.result.difference == pytest.approx(-1 / 36)
     assert change.result == judge({"all": pairs})["all"]
-    assert change.result.word == "no clear difference"
 
 
 def test_a_flip_of_repeats_shows_the_samples_that_differ(tmp_path: Path) -> None:
