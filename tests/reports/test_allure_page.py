@@ -213,13 +213,3 @@ def test_a_large_report_opens_closed_and_can_be_opened(
     large.open(browser_page)
     browser_page.get_by_test_id("tree-leaf").first.wait_for()
     assert browser_page.get_by_test_id("tree-leaf").count() == site.OPEN + 1
-
-
-def test_new_failures_and_fixed_cases_of_an_upgrade(page: Page, report: Report) -> None:
-    """The report of another model counts what changed since the report of the first one."""
-    report.open(page)
-    leaves = page.get_by_test_id("tree-leaf")
-    for transition, item in (("regressed", "sums/0003"), ("fixed", "sums/0000")):
-        changed = leaves.filter(has=page.get_by_test_id(f"tree-leaf-transition-{transition}"))
-        [title] = changed.get_by_test_id("tree-leaf-title").all_inner_texts()
-        assert item in title

@@ -1,4 +1,4 @@
-"""All readers of a run: they count items, not samples, and have the same columns."""
+"""All readers of a run: they count items, not samples."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmprops.core.numbers import with_interval
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.reports import tables
-from pytest_llmprops.reports.allure import run as allure_run
-from pytest_llmprops.reports.kit.series import Measured, accuracy, series_of
-from pytest_llmprops.reports.page.build import run_page
-from pytest_llmprops.reports.site.build import write_site
-from pytest_llmprops.reports.tables import COLUMNS, Column
-from pytest_llmprops.reports.terminal import show_lines, summary_lines
+from pytest_llmprops.reports.kit.series import Measured, series_of
+from pytest_llmprops.reports.terminal import show_lines
 from pytest_llmprops.runs.export import table
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.statistics.intervals import mean_interval
@@ -40,28 +36,15 @@ def run(tmp_path: Path) -> Run:
     return read_run(recorded(tmp_path / "repeated", samples()))
 
 
-def test_accuracy_of_a_report_is_over_items(run: Run) -> None:
-    """The accuracy averages item means, with the interval of ten items; lists of single items get each once."""
-    means = [correct / 3 for correct in SHARES]
-    share = accuracy(run.records)
-    assert share is not None
-    assert (share.value, share.n) == pytest.approx((sum(means) / 10, 10))
-    assert (share.low, share.high) == pytest.approx(mean_interval(means, [str(n) for n in range(10)])[:2])
-    uneven = accuracy([r for r in run.records if r.sample == 0 or r.id.endswith("0000")])
-    assert uneven is not None
-    assert uneven.value == pytest.approx(9 / 10)
-    measured = Measured("sums", series_of([run]))
-    [series] = measured.series
-    assert [r.sample for r in measured.first_samples(series)] == [0] * 10
-    assert len(measured.records(series, ["add"])) == 30
-
-
 def test_items_and_samples_are_counted(run: Run) -> None:
     """The page, ``runs show`` and the export have both numbers and every sample; a note explains the accuracy."""
     shown = Shown(run.folder)
     [cells] = shown.table("Results")
     assert (cells["Items"], cells["Samples"], cells["Wrong"]) == ("10", "30", "7")
-    assert cells["Accuracy"].startswith("76.7")
+    low, high, *_ = mean_interval([correct / 3 for correct in SHARES], [str(n) for n in range(10)])
+    assert cells["Accuracy"] == with_interval(23 / 30, low, high)
+    measured = Measured("sums", series_of([run]))
+    assert [r.sample for r in measured.first_samples(measured.series[0])] == [0] * 10
     assert any("Items have 3 samples." in note for note in shown.notes)
     ids = ids_of(shown.report.items)
     assert (len(ids), len(set(ids))) == (30, 10)
@@ -77,20 +60,3 @@ def test_items_and_samples_are_counted(run: Run) -> None:
     assert row[3:5] == ["10", "30"]
     assert not table([run], "verdicts").duplicated(["run_id", "model", "id", "sample"]).any()
     assert table([run], "summary").loc[0, "samples"] == len(table([run], "verdicts")) == 30
-
-
-def test_an_added_column_is_in_every_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Terminal, report, team site and Allure show a column that only the list of columns has."""
-    late = Column("late", "Late", lambda rows: 1000 * len(rows), lambda value: f"{value:,.0f}")
-    monkeypatch.setattr(tables, "COLUMNS", (*COLUMNS, late))
-    run = read_run(recorded(tmp_path / "run", [verdict("add", 0), verdict("take", 0, "error")]))
-    head, add, take, total = summary_lines(run.facts, run.records, run.folder, ())[2:6]
-    assert head.split()[-2:] == ["errors", "late"]
-    assert [" ".join(line.split()[-2:]) for line in (add, take, total)] == ["0 1,000", "1 1,000", "1 2,000"]
-    rows = allure_run.table(run.facts).splitlines()
-    assert [",".join(row.split(",")[-2:]) for row in rows] == ["errors,late", "0,1000", "1,1000"]
-    page = run_page(run).decode()
-    assert page.count(">Late<") == 1
-    assert page.count(">1,000<") == 2
-    index = write_site([tmp_path / "run"], tmp_path / "site", "none")
-    assert "1 error, 2,000 late" in index.read_text(encoding="utf-8")
