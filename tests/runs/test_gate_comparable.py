@@ -19,6 +19,7 @@ from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.summary import summary_rows
+from tests.support import records
 from tests.support.gates import baseline_of, facts_of, gate_of, judged
 from tests.support.recorded import verdicts
 
@@ -255,19 +256,8 @@ def test_what_the_record_of_a_benchmark_compares() -> None:
 
 def tasks(model: str, benchmark: str = "htest", language: str = "en", /, **right: int) -> list[VerdictRecord]:
     """Return the verdicts of 100 items of each task, of which so many are correct."""
-    return [
-        replace(record, id=f"{task}/{language}/{n}", cluster=f"{task}/{language}/{n}")
-        for task, correct in right.items()
-        for n, record in enumerate(
-            verdicts(
-                "c" * correct + "w" * (100 - correct),
-                model=model,
-                benchmark=benchmark,
-                task=task,
-                language=language,
-            )
-        )
-    ]
+    place = {"model": model, "benchmark": benchmark, "language": language}
+    return [r for task, n in right.items() for r in records.verdicts(task, n, 100 - n, **place)]
 
 
 HOMOPHONES = {"benchmark": "homophones", "language": "en"}
@@ -412,7 +402,7 @@ def test_no_collapse_of_few_items_is_met_and_of_none_invalid() -> None:
 def test_errors_cannot_hide_a_collapse() -> None:
     """If all answers that are missing were wrong, the task would have dropped."""
     old = tasks("old", task_0=80, task_1=80)
-    new = [replace(r, status="error") if r.id in {f"task_0/en/{n}" for n in range(16)} else r
+    new = [replace(r, status="error") if r.id in {f"htest/en/task_0/{n:04d}" for n in range(16)} else r
            for r in tasks("new", task_0=80, task_1=80)]  # fmt: skip
     gate = gate_of({"benchmark": "htest", "each": "task", "no_collapse": 0.15, "max_errors": 0.1})
     result = judged(gate, new, old)

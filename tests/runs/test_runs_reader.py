@@ -24,7 +24,7 @@ from tests.runs.test_readings import MARK
 from tests.runs.test_runs_searches import FOUND
 from tests.runs.test_runs_searches import row as search_row
 from tests.support.recorded import edit_run_json, verdict, verdicts
-from tests.support.records import as_schema_1, exchange, metric, recorded
+from tests.support.records import exchange, metric, recorded
 
 
 def counts(run: Run) -> list[tuple[Any, ...]]:
@@ -35,16 +35,6 @@ def one_line(caught: pytest.ExceptionInfo[DataError]) -> str:
     text = str(caught.value)
     assert "\n" not in text
     return text
-
-
-def test_complete_run_is_read_back_as_written(tmp_path: Path) -> None:
-    """Facts and records read back as written, without notes."""
-    records = verdicts("cwrue")
-    run = read_run(recorded(tmp_path / "r", records, deviations={"old": ["no temperature"]}))
-    assert run.records == tuple(records)
-    assert (run.run_id, run.models, run.state, run.notes) == ("r", ["old"], "complete", ())
-    assert counts(run) == [(5, 1, 1, 1, 0.25)]
-    assert run.facts.deviations == {"old": ("no temperature",)}
 
 
 def test_separators_within_a_text_do_not_end_a_line(tmp_path: Path) -> None:
@@ -66,14 +56,6 @@ def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
     assert counts(run) == [(2, 3, 0, 0, 1.0)]
     assert any("recorded more than once" in note for note in run.notes)
     assert run.state == "complete"
-
-
-def test_a_record_of_schema_1_has_no_evidence(tmp_path: Path) -> None:
-    """Lines of schema 1 lack ``evidence``: it reads back as empty, and the other fields are unchanged."""
-    rows = verdicts("cw", evidence={"rules": [{"name": "a", "right": True}]})
-    old = read_run(as_schema_1(recorded(tmp_path, rows)))
-    assert old.records == tuple(replace(row, evidence={}) for row in rows)
-    assert (old.notes, counts(old)) == ((), [(2, 1, 1, 0, 0.5)])
 
 
 def test_no_run_json(tmp_path: Path) -> None:

@@ -13,12 +13,17 @@ import pytest
 from pytest_llmprops import benchmark_registry
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.numbers import with_interval
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.reports.kit.blocks import Figure, Note, Report, Section, Table
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.reports.page.items import command_again
+from pytest_llmprops.reports.terminal import show_lines
+from pytest_llmprops.runs.export import table
 from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.statistics.intervals import mean_interval
+from tests.support.gates import repeated
 from tests.support.records import exchange, metric, recorded, verdict, verdicts
 from tests.support.report_items import CALLS, LEFT_OUT, ids_of, rows_of, unpacked
 from tests.support.report_sections import Shown
@@ -173,6 +178,32 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(benchmark_registry, "registered", wrong)
     with pytest.raises(UsageError, match="benchmark sums, section: returns 'text', not a Section"):
         report(run)
+
+
+def test_items_and_samples_are_counted(tmp_path: Path) -> None:
+    """The page, ``runs show`` and the export have both numbers and every sample; a note explains the accuracy."""
+    correct = (3, 3, 2, 2, 1, 0, 3, 3, 3, 3)
+    run = read_run(recorded(tmp_path / "repeated", repeated(correct, 3)))
+    shown = Shown(run.folder)
+    [cells] = shown.table("Results")
+    assert (cells["Items"], cells["Samples"], cells["Wrong"]) == ("10", "30", "7")
+    low, high, *_ = mean_interval([n / 3 for n in correct], [str(n) for n in range(10)])
+    assert cells["Accuracy"] == with_interval(23 / 30, low, high)
+    measured = Measured("sums", series_of([run]))
+    assert [r.sample for r in measured.first_samples(measured.series[0])] == [0] * 10
+    assert any("Items have 3 samples." in note for note in shown.notes)
+    ids = ids_of(shown.report.items)
+    assert (len(ids), len(set(ids))) == (30, 10)
+    assert ("sums/0004", 2) in zip(ids, unpacked(shown.report.items.index)["rows"]["sample"], strict=True)
+    assert shown.report.table is not None
+    [[_, share, number, *_]] = shown.report.table.rows
+    assert (share.value, number.value) == pytest.approx((23 / 30, 10))
+    text = "\n".join(show_lines(run))
+    assert "recorded more than once" not in text
+    [row] = [line.split() for line in text.splitlines() if line.startswith("  add ")]
+    assert row[3:5] == ["10", "30"]
+    assert not table([run], "verdicts").duplicated(["run_id", "model", "id", "sample"]).any()
+    assert table([run], "summary").loc[0, "samples"] == len(table([run], "verdicts")) == 30
 
 
 def test_differing_runs_are_named_as_such(tmp_path: Path) -> None:

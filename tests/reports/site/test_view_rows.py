@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,9 @@ def begun() -> Iterator[Begin]:
     """Return a function that begins the record of a run in a folder; the files are closed at the end."""
     records: list[RunRecord] = []
 
-    def begin(folder: Path, expected: int | None = 4) -> RunRecord:
-        folder.mkdir(parents=True)
-        facts = first_facts(folder, models={"model": ModelMetadata(spec="model")}, expected=expected)
+    def begin(folder: Path, expected: int | None = 4, models: Sequence[str] = ("model",)) -> RunRecord:
+        folder.mkdir()
+        facts = first_facts(folder, models={m: ModelMetadata(spec=m) for m in models}, expected=expected)
         records.append(RunRecord(folder, facts))
         return records[-1]
 
@@ -164,12 +164,8 @@ def test_records_that_cannot_be_read_hide_no_other_run(tmp_path: Path, begun: Be
 class Written:
     """A run that is being written."""
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
-        models = {name: ModelMetadata(spec=name) for name in ("small", "large")}
-        self.folder = folder
-        self.record = RunRecord(folder, first_facts(folder, models=models, expected=100))
-        self.log = RequestLog(folder)
+    def __init__(self, record: RunRecord, folder: Path) -> None:
+        self.record, self.folder, self.log = record, folder, RequestLog(folder)
 
     def case(self, number: int, status: RecordStatus = "correct", model: str = "small", **more: Any) -> None:
         """Log a call of 0.002 USD and its verdict."""
@@ -190,9 +186,10 @@ class Written:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Iterator[Written]:
+def written(tmp_path: Path, begun: Begin) -> Iterator[Written]:
     """Return a run of two models in which nothing has happened yet."""
-    run = Written(tmp_path / "run")
+    record = begun(tmp_path / "run", expected=100, models=("small", "large"))
+    run = Written(record, tmp_path / "run")
     yield run
     run.close()
 
