@@ -12,14 +12,19 @@ from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.gate.decide import impossible_rules
 from pytest_llmprops.statistics.intervals import clopper_pearson
 from pytest_llmprops.statistics.paired import mcnemar_drop
-from tests.support.gates import check_of, facts_of, flips, gate_of, in_clusters, judged, paired_runs, repeated
+from tests.support.gates import (
+    check_of,
+    facts_of,
+    flips,
+    gate_of,
+    in_clusters,
+    judged,
+    new,
+    paired_runs,
+    repeated,
+)
 from tests.support.recorded import verdicts
 from tests.support.records import metric
-
-
-def new(statuses: str, **changes: Any) -> list[VerdictRecord]:
-    """Return the candidate's verdicts, one per letter."""
-    return verdicts(statuses, model="new", **changes)
 
 
 def test_min_accuracy_at_its_limits() -> None:

@@ -212,20 +212,6 @@ def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
     assert judged(gate_of(place), new, old).decision == "invalid"
 
 
-def test_rule_on_a_task_uses_the_candidates_answer() -> None:
-    """A rule on "no" judges the pairs that the candidate calls not equivalent; none is missing."""
-    rule = {"benchmark": "elsewhere", "max_drop": 0.1, "min_items": 1}
-    old = elsewhere(pairs("y" * 100 + "n" * 100, "c" * 200))
-    same, worse = (
-        elsewhere(pairs("y" * 50 + "n" * 150, statuses, model="new"))
-        for statuses in ("c" * 200, "c" * 50 + "w" * 100 + "c" * 50)
-    )
-    result = judged(gate_of({**rule, "task": "no"}), same, old, **FACTS)
-    assert (result.decision, [one.items for one in result.rules]) == ("pass", [150])
-    assert judged(gate_of({**rule, "task": "no"}), worse, old, **FACTS).decision == "fail"
-    assert judged(gate_of({**rule, "task": "yes"}), worse, old, **FACTS).decision == "pass"
-
-
 def test_untested_items_are_in_no_pair() -> None:
     """An item that one run could not decide is left out, also of the accuracy; only an error is a fault."""
     before = [verdict(f"{n}") for n in range(4)]
