@@ -21,16 +21,6 @@ from bench.stub_server import running_stub
 
 #: seconds of 1,000 calls of 200 ms, 64 at a time
 IDEAL = 1000 / 64 * 0.2
-DIRECT = """
-import json, openai, pytest
-client = openai.OpenAI(base_url=URL, api_key="none", max_retries=0)
-ROWS = [json.loads(line) for task in TASKS for line in open(f"DATA/htest/{task}_test.jsonl")]
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
-def test_item(row):
-    reply = client.chat.completions.create(model="stub", max_tokens=5,
-        messages=[{"role": "user", "content": f"Input: {row['centerpiece']} Label:"}])
-    assert reply.choices[0].message.content in "AB"
-"""
 
 
 def speed(bench: Bench) -> None:
@@ -87,21 +77,6 @@ def mission(bench: Bench) -> None:
     bench.median("suites/ -n 8 / one suite, -n 0: CPU", [cpus[3] / cpus[2]], unit="")
 
 
-def direct(bench: Bench) -> None:
-    """Measure the same calls from a plain parametrized pytest file with the OpenAI client."""
-    tasks = ["uppercase", "start_vowel", "end_punctuation", "end_ly", "repeated_word"]
-    with running_stub(delay=0.2) as stub:
-        text = DIRECT.replace("URL", repr(stub.url)).replace("TASKS", repr(tasks))
-        text = text.replace("DATA", str(ROOT / "data"))
-        path = bench.folder / "test_direct.py"
-        path.write_text(text, encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", *PLAIN, "-p", "no:llmprops", "-q", "-n", "8", str(path)]
-        done = measure(command, cwd=bench.folder, env=bench.env, memory=False)
-    bench.line(
-        "1,000 calls, plain pytest + OpenAI client -n 8: wall", f"{done.wall:.2f} s", "(for comparison)"
-    )
-
-
 def stored(bench: Bench) -> None:
     """Compare a run whose replies are all stored with plain pytest on 1,000 trivial cases."""
     trivial = bench.folder / "test_trivial.py"
@@ -141,7 +116,6 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "speed": speed,
     "stored": stored,
     "one": one,
-    "direct": direct,
     "readers": fuzz,
     "labelled": score,
     "know_nothing": know_nothing,

@@ -6,15 +6,14 @@ is paid for twice, no process is left behind, no command lasts longer than ``--l
 
 The rows: SIGKILL of each kind of process at random times, the faults of ``bench/server_faults.py``, other signals,
 SIGSTOP, disks that are full (tmpfs), steps of the clock (a preloaded library changes CLOCK_REALTIME), restarts of
-PostgreSQL, and crashes around batches. ``--soak N`` runs N items with a fake model instead, and samples memory and CPU
-time. A row whose means are missing (a C compiler, PostgreSQL, Ray, the right to mount) is skipped and listed.
+PostgreSQL, and crashes around batches. A row whose means are missing (a C compiler, PostgreSQL, Ray, the right to
+mount) is skipped and listed.
 """
 
 from __future__ import annotations
 
 import atexit
 import importlib.util
-import json
 import os
 import random
 import re
@@ -36,8 +35,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bench.process import PLAIN, environment, parsed, tree
-from bench.scale import SUITE
+from bench.process import parsed
 from bench.server_faults import Fault, FaultServer, server_faults
 from tests.support.batch_server import BatchServer, running_batch_server
 from tests.support.message_batches import MessageBatchServer
@@ -868,67 +866,8 @@ def run_table(
     return not any(trial.problems for trial in trials)
 
 
-def _usage(root: int) -> tuple[float, float]:
-    """Return the proportional memory in MB, and the CPU seconds, of a process and its children."""
-    memory = ticks = 0
-    for pid in tree(root):
-        with suppress(OSError, AttributeError, IndexError):
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            memory += int(re.search(r"^Pss:\s+(\d+)", rollup, re.MULTILINE)[1])  # type: ignore[index]
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-    return memory / 1024, ticks / os.sysconf("SC_CLK_TCK")
-
-
-def soak(cases: int, workers: int, root: Path) -> bool:
-    """Run many cases with a fake model; return whether memory and CPU time per case stay the same.
-
-    The first tenth of the verdicts is compared with the rest, and the CPU time per case of the two halves of the rest.
-    """
-    folder = root / f"soak-{workers}"
-    folder.mkdir()
-    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    (folder / "test_soak.py").write_text(SUITE.format(cases=cases), encoding="utf-8")
-    command = [
-        sys.executable, "-m", "pytest", "test_soak.py", *PLAIN, "-q", "-p", "no:cacheprovider", "-n", str(workers),
-        "--model", "fake:constant?text=A", "--llm-run", str(folder / "run"), "--llm-store", str(folder / "store"),
-    ]  # fmt: skip
-    samples: list[tuple[int, float, float, float]] = []
-    verdicts, lines, read = folder / "run" / "verdicts.jsonl", 0, 0
-    with open(folder / "output", "wb") as out:
-        process = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=out, stderr=out)
-        begun = time.monotonic()
-        while process.poll() is None:
-            with suppress(FileNotFoundError), open(verdicts, "rb") as file:
-                file.seek(read)
-                new = file.read()
-                lines, read = lines + new.count(b"\n"), read + len(new)
-            samples.append((lines, *_usage(process.pid), time.monotonic() - begun))
-            time.sleep(0.5)
-    facts = json.loads((folder / "run" / "run.json").read_text(encoding="utf-8"))
-    is_whole = facts["complete"] and facts["summary"][0]["correct"] == cases
-
-    def at(share: float) -> tuple[int, float, float, float]:
-        return next(s for s in samples if s[0] >= share * cases)
-
-    # The last sample with a new verdict: afterwards, the summary is made.
-    during = [s for s in samples if cases / 10 <= s[0] < cases]
-    tenth, middle, last = during[0], at(0.55), during[-1]
-    growth = max(s[1] for s in during) / tenth[1] - 1
-    halves = [(b[2] - a[2]) / (b[0] - a[0]) * 1e6 for a, b in ((tenth, middle), (middle, last))]
-    change = halves[1] / halves[0] - 1
-    print(
-        f"{cases:,} cases, -n {workers}: {samples[-1][3]:.0f} s, complete: {is_whole}; {tenth[1]:.0f} MB after"
-        f" {tenth[0]:,} verdicts, at most {max(s[1] for s in during):.0f} MB after ({growth:+.1%});"
-        f" {halves[0]:.0f} and {halves[1]:.0f} us of CPU time per case ({change:+.1%});"
-        f" at most {max(s[1] for s in samples):.0f} MB with the summary",
-        flush=True,
-    )
-    return bool(is_whole) and growth <= 0.05 and change <= 0.10
-
-
 def main() -> int:
-    """Run the table, or the soak; return 1 if a row does not hold."""
+    """Run the table; return 1 if a row does not hold."""
     options = parsed(
         __doc__,
         rows=([""], "run the rows whose names have one of these texts"),
@@ -938,32 +877,24 @@ def main() -> int:
         stop=(90.0, "seconds of a SIGSTOP"),
         jobs=(4, "number of rows at the same time"),
         seed=(1, "seed of the random moments"),
-        soak=(0, "number of items of a soak, at least 20,000, instead of the table"),
-        workers=([0, 2], "numbers of workers of the soak"),
         list=(0, "1: list the rows and run nothing"),
     )
-    if 0 < options.soak < 20_000:
-        raise SystemExit("--soak: fewer than 20,000 items end before their memory can be compared")
     # A shell starts commands in the background with SIGINT ignored, which the runs would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     root = Path(tempfile.mkdtemp(prefix="faults-"))
-    if options.soak:
-        held = [soak(options.soak, workers, root) for workers in options.workers]
-        is_held = all(held)
-    else:
-        rows = [row for row in table(options.times) if any(text in row.label for text in options.rows)]
-        if options.list:
-            print("\n".join(row.label for row in rows))
-            return 0
-        settings = Settings(options.limit, options.stop)
-        is_held = run_table(
-            rows, settings, jobs=options.jobs, seconds=options.seconds, seed=options.seed, root=root
-        )
-        if not is_held:
-            print(f"the folders of the rows that do not hold are kept: {root}")
-            return 1
+    rows = [row for row in table(options.times) if any(text in row.label for text in options.rows)]
+    if options.list:
+        print("\n".join(row.label for row in rows))
+        return 0
+    settings = Settings(options.limit, options.stop)
+    is_held = run_table(
+        rows, settings, jobs=options.jobs, seconds=options.seconds, seed=options.seed, root=root
+    )
+    if not is_held:
+        print(f"the folders of the rows that do not hold are kept: {root}")
+        return 1
     shutil.rmtree(root, ignore_errors=True)
-    return 0 if is_held else 1
+    return 0
 
 
 if __name__ == "__main__":
