@@ -140,20 +140,6 @@ def said(folder: Path) -> str:
     return headline(steps(folder), [run for run in contents(folder)[0] if not run.problem])
 
 
-def test_a_planted_change_is_the_headline(runs: Path) -> None:
-    """A change of one model between two runs is the only one found, and the headline with its day."""
-    for n in range(4):
-        lost = 30 if n >= 2 else 0
-        record(runs / f"model-{n}", 40 * n, answers("model", 0.9, 1, items=300, lost=lost))
-        record(runs / f"same-{n}", n, answers("same", 0.8, 2, items=300))
-    found = steps(runs)
-    assert len(found) == 6
-    [change] = [step for step in found if step.result.is_clear]
-    assert (change.before.run.run_id, change.after.run.run_id) == ("model-1", "model-2")
-    assert (change.result.lost, change.result.gained, change.result.pairs) == (30, 0, 300)
-    assert said(runs) == "model dropped 10 points on Homophones on 25 March"
-
-
 def test_the_headline_is_the_largest_drop_that_lasts(runs: Path) -> None:
     """A drop that a later gain followed is over; without a drop, the largest gain is named; the year, if it is past."""
     for n in range(2):
