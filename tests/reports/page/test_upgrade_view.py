@@ -96,9 +96,7 @@ def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
 def counts_of(page: Any) -> dict[str, int]:
     """Return the numbers in the tabs."""
     tabs = page.locator("#tabs button").all()
-    return {
-        tab.get_attribute("data-tab"): int(tab.locator("b").inner_text().replace(",", "")) for tab in tabs
-    }
+    return {tab.get_attribute("data-tab"): int(tab.locator("b").inner_text()) for tab in tabs}
 
 
 def compared(runs: list[Path]) -> dict[str, int]:
