@@ -8,8 +8,10 @@ from typing import Any
 
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Note, Report, Section, Table
+from pytest_llmprops.reports.kit.figures import draw_svg
 from pytest_llmprops.reports.page.build import unfolded
 from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.reports.page.html import to_html
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 
@@ -36,6 +38,11 @@ class Shown:
     def figures(self, name: str) -> list[Figure]:
         """The figures whose name begins like this."""
         return [f for f in self.every(Figure) if f.name.startswith(name)]
+
+    @property
+    def html(self) -> str:
+        """The page."""
+        return to_html(self.report, {f.name: draw_svg(f.draw) for f in self.every(Figure)}).decode("utf-8")
 
     @property
     def titles(self) -> set[str]:
