@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.plugin.control.terminal import Progress
 from pytest_llmprops.records.files import plain, run_metadata
 from pytest_llmprops.records.gate import GateResult
@@ -20,36 +21,30 @@ from pytest_llmprops.reports.gate import gate_lines, gate_markdown
 from pytest_llmprops.reports.tables import fitted, wrapped
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.summary import summary_rows
+from tests.support import records
 from tests.support.gates import gate_of, judged, paired_runs
 from tests.support.recorded import verdict, verdicts
 
-FOLDER = Path("run")
-
 
 def metric(language: str, value: float, **changes: Any) -> dict[str, Any]:
-    """Return a row of ``metrics``."""
-    row: dict[str, Any] = {
-        "n": 1, "ci_low": None, "ci_high": None, "direction": "none", "model": "old", "benchmark": "sums",
-        "task": "add", "language": language, "source": "builtin",
-    }  # fmt: skip
-    return row | {"group": "1of2", "name": "position_rate", "value": value} | changes
+    """Return a row of ``metrics`` on the first of two positions."""
+    more = {"name": "position_rate", "group": "1of2", "language": language, **changes}
+    return records.metric(value=value, **more)
+
+
+def summary_of(rows: list[VerdictRecord], facts: dict[str, Any], *more: Any) -> list[str]:
+    """Return the summary of a complete run; ``more`` are its notes and the width."""
+    defaults = {"models": {r.model: {} for r in rows}, "summary": [plain(row) for row in summary_rows(rows)]}
+    return summary_lines(
+        run_metadata({**defaults, "complete": True, **facts}, "run"), rows, Path("run"), *more
+    )
 
 
 def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **facts: Any) -> list[str]:
     """Return the summary of a run with one item per model and these metrics."""
     names = sorted({"sums", *(m["benchmark"] for m in metrics)})
-    records = [verdict(model=model, benchmark=name) for model in models for name in names]
-    facts_json = {
-        "models": {model: {} for model in models},
-        "summary": [plain(row) for row in summary_rows(records)],
-        "metrics": metrics,
-        "protocols": {},
-        "deviations": {},
-        "calls": {},
-        "complete": True,
-        **facts,
-    }
-    return summary_lines(run_metadata(facts_json, "run"), records, FOLDER, ())
+    rows = [verdict(model=model, benchmark=name) for model in models for name in names]
+    return summary_of(rows, {"metrics": metrics, **facts}, ())
 
 
 def shown(summary: list[str], name: str = "position_rate") -> list[str]:
@@ -116,7 +111,7 @@ TABLE = [("task", "lang", "wrong"), ("add", "en", "1"), ("take", "en", "0")]
 def summary(width: int) -> list[str]:
     """Return the summary of a run with long settings, notes and metrics."""
     names = ["uppercase", "end_punctuation", "letter_geometry", *(f"task_{n}" for n in range(3))]
-    records = [
+    rows = [
         verdict(benchmark="htest", task=name, id=f"x/{name}", status=status)
         for name, status in zip(names, STATUSES, strict=False)
     ]
@@ -127,14 +122,11 @@ def summary(width: int) -> list[str]:
     ]
     settings = {f"setting_{n}": n for n in range(12)}
     facts = {
-        "models": {"old": {}},
-        "summary": [plain(row) for row in summary_rows(records)],
         "metrics": metrics,
         "protocols": {"htest": {"name": "quick", "settings": settings, "assumed": ["a long text " * 20]}},
         "calls": {"requests": 4003, "sent": 4003, "prompt_tokens": 527975},
-        "complete": True,
     }
-    return summary_lines(run_metadata(facts, "run"), records, Path("run"), ["一个词 一个词 " * 30], width)
+    return summary_of(rows, facts, ["一个词 一个词 " * 30], width)
 
 
 def columns(line: str) -> int:

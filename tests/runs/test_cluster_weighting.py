@@ -118,7 +118,7 @@ def test_an_old_record_is_judged_by_the_installed_benchmark() -> None:
 
 
 def test_a_drop_is_a_mean_over_clusters(tmp_path: Path) -> None:
-    """Gate, ``llmprops compare`` and report give the same drop: 3 of 39 paradigms, not 36 of 215 pairs."""
+    """Gate and ``llmprops compare`` give the same drop: 3 of 39 paradigms, not 36 of 215 pairs."""
     old, new = pairs(MAXMATCH, model="old"), pairs([*range(1, 21), *range(24, 27)], model="new")
     result = judged(gate_of({"benchmark": "eras", "max_drop": 0.1}), new, old)
     [check] = [c for c in result.rules[0].checks if c.kind == "max_drop"]
@@ -134,10 +134,6 @@ def test_a_drop_is_a_mean_over_clusters(tmp_path: Path) -> None:
     assert change.result is not None
     assert (change.result.lost, change.result.gained, change.result.pairs) == (3, 0, 39)
     assert change.result.difference == pytest.approx(-3 / 39)
-    page = report_on(runs, {})
-    assert page.table is not None
-    [row] = page.table.rows
-    assert [round(100 * cell.value, 1) for cell in row[1:3] if cell.value is not None] == [66.7, 59.0]
 
 
 def test_a_rule_over_two_benchmarks() -> None:

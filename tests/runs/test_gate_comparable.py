@@ -19,6 +19,7 @@ from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.summary import summary_rows
+from tests.support import records
 from tests.support.gates import baseline_of, facts_of, gate_of, judged
 from tests.support.recorded import verdicts
 
@@ -71,13 +72,18 @@ DIFFERENCES: list[tuple[dict[str, Any], str]] = [
 
 
 def test_differences_are_named() -> None:
-    """Each difference makes the gate invalid and is described in the one-line decision."""
+    """Each difference makes the gate invalid and is described in the one-line decision.
+
+    The gate file can allow replies of several served models, but nothing else.
+    """
     for ours, wanted in DIFFERENCES:
         result = against(ours)
         assert (result.decision, result.passed) == ("invalid", False)
         assert len(result.reasons) == 1
         assert wanted in result.reasons[0]
         assert wanted in result.line
+        allowed = against(ours, allow_mixed=True).decision
+        assert allowed == ("pass" if "served models" in wanted else "invalid")
 
 
 def test_baseline_must_be_complete_too() -> None:
@@ -144,13 +150,6 @@ def test_what_an_api_forces_is_a_caveat() -> None:
         for caveat in caveats:
             assert f"  CAVEAT           {caveat}" in gate_lines(result)
             assert f"- Caveat: {caveat}" in gate_markdown(result)
-
-
-def test_gate_file_may_allow_mixed_models() -> None:
-    """The gate file can allow replies of several served models, but nothing else."""
-    mixed = {"models": {"new": {"served_as": ["a-1", "a-2"]}}}
-    assert against(mixed, allow_mixed=True).decision == "pass"
-    assert against({"options": {"params": {}}}, allow_mixed=True).decision == "invalid"
 
 
 def test_replies_of_the_baseline_are_no_measurement() -> None:
@@ -240,44 +239,25 @@ def test_a_task_without_a_ranking_needs_a_metric() -> None:
     assert judged(rule, [*bets, *others], benchmarks=GUESS).decision == "fail"
 
 
-@pytest.mark.parametrize(("setting", "comparable"), [("layout", True), ("samples", False)])
-def test_presentation_is_not_a_difference(setting: str, comparable: bool) -> None:
-    """Runs that differ only in presentation settings are comparable, also if only the record knows the benchmark."""
-    old, new = (
-        facts_of(
-            model,
-            benchmarks=GUESS,
-            protocols={"guess": {"name": "quick", "seed": 0, "settings": {setting: value}}},
-        )
-        for model, value in (("old", 1), ("new", 2))
+def test_what_the_record_of_a_benchmark_compares() -> None:
+    """Runs may differ in presentation settings, and in files that another benchmark reads, whatever their folder."""
+    protocols = dict.fromkeys(("guess", "sums"), PROTOCOL)
+    files = [{"protocols": protocols, "data": {"builtin:guess/coins.csv": text}} for text in ("aa", "bb")]
+    shown, asked = (
+        [{"protocols": {"guess": {**PROTOCOL, "settings": {setting: value}}}} for value in (1, 2)]
+        for setting in ("layout", "samples")
     )
-    assert (differences(old, new, ["guess"]) == []) is comparable
-
-
-@pytest.mark.parametrize(("compared", "lines"), [("guess", 1), ("sums", 0)])
-def test_files_of_another_benchmark_do_not_matter(compared: str, lines: int) -> None:
-    """A changed file affects only the benchmarks that read it, whatever its folder is called."""
-    file = "builtin:guess/coins.csv"
-    protocols = {name: {"name": "quick", "seed": 0, "settings": {}} for name in ("guess", "sums")}
-    old, new = (facts_of(m, benchmarks=GUESS, protocols=protocols, data={file: m}) for m in ("old", "new"))
-    assert len(differences(old, new, [compared])) == lines
+    for benchmark, (ours, theirs), number in (
+        ("guess", files, 1), ("sums", files, 0), ("guess", shown, 0), ("guess", asked, 1),
+    ):  # fmt: skip
+        old, new = facts_of("old", benchmarks=GUESS, **ours), facts_of("new", benchmarks=GUESS, **theirs)
+        assert len(differences(old, new, [benchmark])) == number
 
 
 def tasks(model: str, benchmark: str = "htest", language: str = "en", /, **right: int) -> list[VerdictRecord]:
     """Return the verdicts of 100 items of each task, of which so many are correct."""
-    return [
-        replace(record, id=f"{task}/{language}/{n}", cluster=f"{task}/{language}/{n}")
-        for task, correct in right.items()
-        for n, record in enumerate(
-            verdicts(
-                "c" * correct + "w" * (100 - correct),
-                model=model,
-                benchmark=benchmark,
-                task=task,
-                language=language,
-            )
-        )
-    ]
+    place = {"model": model, "benchmark": benchmark, "language": language}
+    return [r for task, n in right.items() for r in records.verdicts(task, n, 100 - n, **place)]
 
 
 HOMOPHONES = {"benchmark": "homophones", "language": "en"}
@@ -422,7 +402,7 @@ def test_no_collapse_of_few_items_is_met_and_of_none_invalid() -> None:
 def test_errors_cannot_hide_a_collapse() -> None:
     """If all answers that are missing were wrong, the task would have dropped."""
     old = tasks("old", task_0=80, task_1=80)
-    new = [replace(r, status="error") if r.id in {f"task_0/en/{n}" for n in range(16)} else r
+    new = [replace(r, status="error") if r.id in {f"htest/en/task_0/{n:04d}" for n in range(16)} else r
            for r in tasks("new", task_0=80, task_1=80)]  # fmt: skip
     gate = gate_of({"benchmark": "htest", "each": "task", "no_collapse": 0.15, "max_errors": 0.1})
     result = judged(gate, new, old)

@@ -11,22 +11,17 @@ import pytest
 
 from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.runs.summary import metric_rows
 from tests.support.gated_runs import gate, gate_lines, model, recorded_gate
-from tests.support.gates import check_of, gate_of, judged
+from tests.support.gates import check_of, gate_of, judged, new
 from tests.support.recorded import edit_run_json, verdicts
-from tests.support.records import recorded
+from tests.support.records import metric, recorded
 from tests.support.runs import Runner
 
 #: 1,000 items, of which the baseline answers 900 correctly
 OLD = "c" * 900 + "w" * 100
-
-
-def new(statuses: str) -> list[VerdictRecord]:
-    return verdicts(statuses, model="new")
 
 
 def with_errors(at: range, statuses: str = OLD) -> str:
@@ -110,9 +105,7 @@ def test_metrics_of_an_unknown_benchmark_are_those_of_run_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A benchmark that is not installed cannot compute its metrics; a note says so."""
-    place = {"model": "old", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin"}
-    row = {**place, "group": "", "name": "rate", "value": 0.95, "n": 40, "ci_low": None, "ci_high": None,
-           "direction": "higher"}  # fmt: skip
+    row = metric("rate", 0.95, direction="higher")
     folder = recorded(tmp_path / "run", verdicts("c" * 40), metrics=[row])
     assert decided(folder, capsys, "sums", "rate")["decision"] == "pass"
     main(["gate", str(folder), "--gate", str(tmp_path / "gate.toml")])

@@ -12,13 +12,19 @@ from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.gate.decide import impossible_rules
 from pytest_llmprops.statistics.intervals import clopper_pearson
 from pytest_llmprops.statistics.paired import mcnemar_drop
-from tests.support.gates import check_of, facts_of, flips, gate_of, in_clusters, judged, paired_runs, repeated
+from tests.support.gates import (
+    check_of,
+    facts_of,
+    flips,
+    gate_of,
+    in_clusters,
+    judged,
+    new,
+    paired_runs,
+    repeated,
+)
 from tests.support.recorded import verdicts
-
-
-def new(statuses: str, **changes: Any) -> list[VerdictRecord]:
-    """Return the candidate's verdicts, one per letter."""
-    return verdicts(statuses, model="new", **changes)
+from tests.support.records import metric
 
 
 def test_min_accuracy_at_its_limits() -> None:
@@ -203,7 +209,7 @@ def test_errors_and_missing_items_of_either_run_count() -> None:
 def test_too_few_items_are_invalid() -> None:
     """Fewer than 30 answered items or pairs are invalid, for metric rules too; the gate file can lower the minimum."""
     for rule in ({"min_accuracy": 0.5}, {"metric": "rate", "min": 0.1}):
-        metrics = [row("rate", 0.9, "higher")]
+        metrics = [metric("rate", 0.9, model="new", direction="higher")]
         assert judged(gate_of(rule), new("c" * 30), metrics=metrics).decision == "pass"
         few = judged(gate_of(rule), new("c" * 29), metrics=metrics)
         assert few.decision == "invalid"
@@ -220,13 +226,6 @@ def test_a_rule_without_items_is_invalid() -> None:
     assert result.decision == "invalid"
     assert result.reasons == ("sub: matches nothing: task is one of add; 12 eras items were not served",)
     assert judged(gate, [], []).decision == "invalid"
-
-
-def row(name: str, value: float | None, direction: str, **changes: Any) -> dict[str, Any]:
-    """Return a row of ``metrics``."""
-    place = {"model": "new", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin"}
-    return {**place, "group": "", "name": name, "value": value, "n": 40, "ci_low": None, "ci_high": None,
-            "direction": direction, **changes}  # fmt: skip
 
 
 COMPARED = [
@@ -246,14 +245,16 @@ COMPARED = [
 def test_metrics_are_compared_in_their_direction() -> None:
     """The interval, or the estimate if there is no interval, is compared with the limit in the metric's direction."""
     for direction, limits, interval, wanted in COMPARED:
-        metrics = [row("rate", 0.5, direction, ci_low=interval[0], ci_high=interval[1])]
+        limited = dict(zip(("ci_low", "ci_high"), interval, strict=True))
+        metrics = [metric("rate", 0.5, model="new", direction=direction, **limited)]
         result = judged(gate_of({"metric": "rate", **limits}), new("c" * 40), metrics=metrics)
         assert result.rules[0].verdict == wanted
 
 
 def test_a_metric_that_is_missing_is_invalid() -> None:
     """The gate is invalid if no row has the metric's name, group or place, or if the row has no value."""
-    rows = [row("rate", 0.5, "higher", group="left"), row("none", None, "higher")]
+    higher = {"model": "new", "direction": "higher"}
+    rows = [metric("rate", 0.5, group="left", **higher), metric("none", None, **higher)]
     for rule in ({"metric": "rat"}, {"metric": "rate", "group": "right"}):
         result = judged(gate_of({**rule, "min": 0.1}), new("c" * 40), metrics=rows)
         assert result.decision == "invalid"

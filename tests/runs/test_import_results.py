@@ -250,10 +250,12 @@ WRONG: list[tuple[str | bytes, str]] = [
 ]  # fmt: skip
 
 
-def test_a_wrong_file_is_one_line(capsys: Capture) -> None:
-    """The line says what is wrong, where, and what to do; no run is written."""
+def test_a_wrong_file_is_one_line(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line says what is wrong, where, and what to do; no run is written. The file's bytes have a limit."""
     for text, said in WRONG:
         assert said in refused(capsys, text)
+    monkeypatch.setattr("pytest_llmprops.runs.import_results.LARGEST", 10)
+    assert "the limit is 10" in refused(capsys, lines({"id": "a", "score": 1}))
 
 
 def test_names_on_the_command_line(capsys: Capture) -> None:
@@ -273,12 +275,6 @@ def test_names_on_the_command_line(capsys: Capture) -> None:
     assert "already exists; remove it, or give a new folder with --out DIR" in one_error(
         capsys, "runs", "import", "results.jsonl", "--model", "a/../../b"
     )
-
-
-def test_a_large_file_is_refused_before_it_is_read(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is on the bytes of the file."""
-    monkeypatch.setattr("pytest_llmprops.runs.import_results.LARGEST", 10)
-    assert "the limit is 10" in refused(capsys, lines({"id": "a", "score": 1}))
 
 
 @TOOL

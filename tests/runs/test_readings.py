@@ -276,7 +276,11 @@ def beside(folder: Path, *lines: object) -> Path:
 
 
 def test_the_last_mark_on_a_verdict_counts(tmp_path: Path) -> None:
-    """A later mark replaces an earlier one, an empty one deletes it, and marks on other runs are ignored."""
+    """A later mark replaces an earlier one, an empty one deletes it, and marks on other runs are ignored.
+
+    A line that was cut off at the end is ignored; without the file there are no marks.
+    """
+    assert read_reviews(tmp_path, "run") == {}
     run = beside(
         tmp_path,
         MARK,
@@ -284,18 +288,11 @@ def test_the_last_mark_on_a_verdict_counts(tmp_path: Path) -> None:
         {**MARK, "id": "sums/en/add/0002"},
         {**MARK, "id": "sums/en/add/0002", "judged_wrongly": False, "note": ""},
         {**MARK, "run": "other"},
+        '{"run": "ru',
     )
     [mark] = read_reviews(run, "run").values()
     assert (mark.id, mark.note, mark.judged_wrongly) == ("sums/en/add/0001", "no, it is wrong", False)
     assert plain(mark) == {**MARK, "note": "no, it is wrong", "judged_wrongly": False}
-
-
-def test_a_run_without_marks(tmp_path: Path) -> None:
-    """Without the file there are none; a line that was cut off at the end is ignored."""
-    assert read_reviews(tmp_path, "run") == {}
-    assert read_reviews(beside(tmp_path, MARK, '{"run": "ru'), "run").keys() == {
-        ("model", "sums", "builtin", "sums/en/add/0001", 0)
-    }
 
 
 def test_marks_beside_a_run_are_on_the_page_and_change_no_number(tmp_path: Path) -> None:

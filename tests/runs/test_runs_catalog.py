@@ -8,7 +8,7 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.records.files import plain
-from pytest_llmprops.records.run import ModelMetadata, RunMetadata
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs import catalog
 from pytest_llmprops.runs.catalog import RunIndex, find_run, list_runs, promote, record_identity, run_folders
 from pytest_llmprops.runs.reader import read_facts, read_run
@@ -180,17 +180,6 @@ def test_only_changed_runs_are_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     edit_run_json(tmp_path / "two", lambda facts: facts.update(stopped="key"))
     [run] = runs.refresh()[0]
     assert (run.facts.stopped if run.facts else "", read[2:]) == ("key", ["two"])
-
-
-def test_the_state_of_a_run_that_goes_on_and_is_killed(tmp_path: Path) -> None:
-    """The lock on the verdicts says whether a process writes them, without a change of run.json."""
-    folder = tmp_path / "run"
-    folder.mkdir()
-    record = RunRecord(folder, first_facts(folder, models={"m": ModelMetadata("m")}, expected=3))
-    runs = RunIndex([tmp_path])
-    assert runs.refresh()[0][0].state == "being written"
-    record.close()
-    assert runs.refresh()[0][0].state == "incomplete"
 
 
 def test_many_runs_are_listed_bit_by_bit(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_changes_are_in_the_order_of_the_suites(tmp_path: Path) -> None:
 
 
 def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
-    """Counts, difference, interval and p-value are computed from the pairs of both runs."""
+    """Counts and the judgement are those of the pairs of both runs."""
     statuses = {"old": "c" * 28 + "w" * 8 + "e", "new": "w" * 3 + "c" * 27 + "w" * 6 + "cc"}
     runs = [read_run(recorded(tmp_path / name, verdicts(text))) for name, text in statuses.items()]
     [contrast] = compare(runs).contrasts
@@ -94,10 +94,7 @@ def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
     assert (change.lost, change.gained) == (3, 2)
     scores = (1.0,) * 28 + (0.0,) * 8, (0.0,) * 3 + (1.0,) * 27 + (0.0,) * 6
     pairs = Pairs(*scores, tuple(map(str, range(36))))
-    assert change.result is not None
-    assert change.result.difference == pytest.approx(-1 / 36)
     assert change.result == judge({"all": pairs})["all"]
-    assert change.result.word == "no clear difference"
 
 
 def test_a_flip_of_repeats_shows_the_samples_that_differ(tmp_path: Path) -> None:
@@ -213,20 +210,6 @@ def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
     place = {"benchmark": "elsewhere", "task": "no", "max_drop": 0.1, "min_items": 1}
     assert judged(gate_of(place), new, old, **FACTS).decision == "fail"
     assert judged(gate_of(place), new, old).decision == "invalid"
-
-
-def test_rule_on_a_task_uses_the_candidates_answer() -> None:
-    """A rule on "no" judges the pairs that the candidate calls not equivalent; none is missing."""
-    rule = {"benchmark": "elsewhere", "max_drop": 0.1, "min_items": 1}
-    old = elsewhere(pairs("y" * 100 + "n" * 100, "c" * 200))
-    same, worse = (
-        elsewhere(pairs("y" * 50 + "n" * 150, statuses, model="new"))
-        for statuses in ("c" * 200, "c" * 50 + "w" * 100 + "c" * 50)
-    )
-    result = judged(gate_of({**rule, "task": "no"}), same, old, **FACTS)
-    assert (result.decision, [one.items for one in result.rules]) == ("pass", [150])
-    assert judged(gate_of({**rule, "task": "no"}), worse, old, **FACTS).decision == "fail"
-    assert judged(gate_of({**rule, "task": "yes"}), worse, old, **FACTS).decision == "pass"
 
 
 def test_untested_items_are_in_no_pair() -> None:

@@ -56,7 +56,12 @@ def csv_rows(folder: Path) -> list[dict[str, str]]:
 
 
 def test_verdicts_of_all_runs(two: list[Run], tmp_path: Path) -> None:
-    """Each verdict is a row with its run, its numbers in separate columns and a list of its requests."""
+    """Each verdict is a row with its run, its numbers in separate columns and a list of its requests.
+
+    Two runs with the same name are refused, because their rows could not be distinguished.
+    """
+    with pytest.raises(UsageError, match="'first'"):
+        table([*two, two[0]])
     rows = through_parquet(two, "verdicts", tmp_path)
     assert [(r["run_id"], r["id"], r["status"], r["score"]) for r in rows] == [
         ("first", "sums/1", "correct", 1.0),
@@ -144,12 +149,6 @@ def test_long_tables_are_written_in_parts(
     assert pq.ParquetFile(tmp_path / "t.parquet").num_row_groups == len(whole) > 1
     write_csv(tables(two, name), tmp_path / "t.csv")
     assert len(csv_rows(tmp_path)) == len(whole)
-
-
-def test_two_runs_of_one_name_are_refused(two: list[Run]) -> None:
-    """Two runs with the same name are refused, because their rows could not be distinguished."""
-    with pytest.raises(UsageError, match="'first'"):
-        table([*two, two[0]])
 
 
 @pytest.mark.parametrize(("package", "call"), [("pandas", "table"), ("pyarrow", "parquet")])

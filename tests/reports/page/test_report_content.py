@@ -13,13 +13,18 @@ import pytest
 from pytest_llmprops import benchmark_registry
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.numbers import with_interval
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.reports.kit.blocks import Figure, Note, Report, Section, Table
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.reports.page.items import command_again
+from pytest_llmprops.reports.terminal import show_lines
+from pytest_llmprops.runs.export import table
 from pytest_llmprops.runs.reader import read_run
-from tests.support.records import exchange, recorded, verdict, verdicts
+from pytest_llmprops.statistics.intervals import mean_interval
+from tests.support.gates import repeated
+from tests.support.records import exchange, metric, recorded, verdict, verdicts
 from tests.support.report_items import CALLS, LEFT_OUT, ids_of, rows_of, unpacked
 from tests.support.report_sections import Shown
 
@@ -45,11 +50,7 @@ def htest_run(folder: Path, correct: int, k: int, cot: bool = False) -> Path:
 
 
 def test_series_of_one_model_are_labelled_by_what_differs(tmp_path: Path) -> None:
-    """Series of one model are labelled only by the settings that differ, or by the ids of their runs."""
-    runs = [htest_run(tmp_path / f"{k}{cot}", 12, k, cot) for k in (4, 50) for cot in (False, True)]
-    assert report(*runs).series == (
-        "model · k 4", "model · k 4 · with CoT", "model · k 50", "model · k 50 · with CoT",
-    )  # fmt: skip
+    """Series of one model are labelled by the settings that differ, as in the grid, or by the ids of their runs."""
     equal = [htest_run(tmp_path / name, 12, 14) for name in ("monday", "tuesday")]
     assert report(*equal).series == ("model · monday", "model · tuesday")
 
@@ -116,14 +117,11 @@ def test_clues_are_compared_in_one_table(tmp_path: Path) -> None:
 
 def test_custom_benchmark_has_a_section(tmp_path: Path) -> None:
     """A custom benchmark gets accuracy, counts, metrics and protocol without any report code."""
-    metric = {
-        "model": "model", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin", "group": "",
-        "name": "carry_rate", "value": 0.25, "n": 8, "ci_low": 0.1, "ci_high": 0.5, "direction": "lower",
-    }  # fmt: skip
+    row = metric("carry_rate", 0.25, model="model", n=8, ci_low=0.1, ci_high=0.5, direction="lower")
     run = recorded(
         tmp_path / "run",
         [*verdicts("add", 7, 1), verdict("add", 9, "refused"), verdict("add", 10, "error")],
-        metrics=[metric, {**metric, "group": "small"}, {**metric, "task": "of no item"}],
+        metrics=[row, {**row, "group": "small"}, {**row, "task": "of no item"}],
         protocols={"sums": {"name": "paper", "settings": {"digits": 3}, "assumed": ["base ten"]}},
     )
     shown = Shown(run)
@@ -180,6 +178,32 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(benchmark_registry, "registered", wrong)
     with pytest.raises(UsageError, match="benchmark sums, section: returns 'text', not a Section"):
         report(run)
+
+
+def test_items_and_samples_are_counted(tmp_path: Path) -> None:
+    """The page, ``runs show`` and the export have both numbers and every sample; a note explains the accuracy."""
+    correct = (3, 3, 2, 2, 1, 0, 3, 3, 3, 3)
+    run = read_run(recorded(tmp_path / "repeated", repeated(correct, 3)))
+    shown = Shown(run.folder)
+    [cells] = shown.table("Results")
+    assert (cells["Items"], cells["Samples"], cells["Wrong"]) == ("10", "30", "7")
+    low, high, *_ = mean_interval([n / 3 for n in correct], [str(n) for n in range(10)])
+    assert cells["Accuracy"] == with_interval(23 / 30, low, high)
+    measured = Measured("sums", series_of([run]))
+    assert [r.sample for r in measured.first_samples(measured.series[0])] == [0] * 10
+    assert any("Items have 3 samples." in note for note in shown.notes)
+    ids = ids_of(shown.report.items)
+    assert (len(ids), len(set(ids))) == (30, 10)
+    assert ("sums/0004", 2) in zip(ids, unpacked(shown.report.items.index)["rows"]["sample"], strict=True)
+    assert shown.report.table is not None
+    [[_, share, number, *_]] = shown.report.table.rows
+    assert (share.value, number.value) == pytest.approx((23 / 30, 10))
+    text = "\n".join(show_lines(run))
+    assert "recorded more than once" not in text
+    [row] = [line.split() for line in text.splitlines() if line.startswith("  add ")]
+    assert row[3:5] == ["10", "30"]
+    assert not table([run], "verdicts").duplicated(["run_id", "model", "id", "sample"]).any()
+    assert table([run], "summary").loc[0, "samples"] == len(table([run], "verdicts")) == 30
 
 
 def test_differing_runs_are_named_as_such(tmp_path: Path) -> None:

@@ -280,7 +280,10 @@ def decided(
 
 
 def test_the_page_links_a_lost_task_to_its_items(tmp_path: Path) -> None:
-    """Whatever the rules are, the heading names a lost task, and the page opens its lost items."""
+    """Whatever the rules are, the heading names a lost task, and the page opens its lost items.
+
+    What an API forced is next to the decision, in the page and in Markdown, and the decision stands.
+    """
     tasks = ("rhyme", "end_ly", "uppercase", "palindrome")
     old, new = (
         [
@@ -291,7 +294,7 @@ def test_the_page_links_a_lost_task_to_its_items(tmp_path: Path) -> None:
         ]
         for lost, fields in (("", {**HTEST, "model": "old"}), ("palindrome", {**HTEST, "model": "new"}))
     )
-    page, text = decided(tmp_path, old, new)
+    page, text = decided(tmp_path, old, new, "temperature left out")
     [heading] = re.findall(r"<h1.*?>(.*?)</h1>", page)
     assert re.sub("<.*?>", "", heading).endswith("; but it is 40.0 points worse on palindrome (H-TEST).")
     [link] = re.findall(
@@ -300,12 +303,6 @@ def test_the_page_links_a_lost_task_to_its_items(tmp_path: Path) -> None:
     wanted = {"tab": "lost", "baseline": "0", "candidate": "1", "benchmark": "htest", "task": "palindrome"}
     assert json.loads(html.unescape(link)) == wanted
     assert "- 40.0 points worse on palindrome (H-TEST)" in text
-
-
-def test_the_page_has_the_caveats_of_a_decision(tmp_path: Path) -> None:
-    """What an API forced is next to the decision, in the page and in Markdown, and the decision stands."""
-    old, new = (verdicts("rhyme", 40, 10, benchmark="htest", model=name) for name in ("old", "new"))
-    page, text = decided(tmp_path, old, new, "temperature left out")
     caveat = "new takes no temperature: sampled at its default"
     assert text.startswith("# PASS: new may replace old")
     assert f"\n- Caveat: {caveat}\n" in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from pytest_llmprops.reports.site.index import figure_of
 from pytest_llmprops.reports.site.leaderboard import Board, boards_of
 from pytest_llmprops.reports.site.measurements import SiteRun, measurements_of
 from pytest_llmprops.runs.catalog import run_folders
-from pytest_llmprops.runs.pairs import Member, judged_runs
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
 from tests.support.team_runs import PROTOCOL, answers, record, team
@@ -59,18 +57,6 @@ def test_the_numbers_are_those_of_the_report(tables: list[Board]) -> None:
         assert {with_interval(share.value, share.low, share.high) for share in shares} <= shown
         assert [row.label for row in board.rows if row.share] == list(report.series)
     assert len(tables) == 4
-
-
-def test_models_are_compared_with_the_highest_accuracy(tables: list[Board]) -> None:
-    """Each row has the word and the numbers of the judgement of its run against that of the highest accuracy."""
-    rows = {row.label: row for row in tables[0].rows}
-    assert list(rows) == ["steady", "close", "drifting", "poor*"]
-    assert rows["steady"].against == "highest"
-    for name, size, word in (("close", "−4.0", "no clear difference"), ("drifting", "−27.0", "worse")):
-        assert re.fullmatch(rf"{size} \(.* to .*\), {word}", rows[name].against)
-        old, new = (read_run(rows[model].measurement.run.folder) for model in ("steady", name))
-        changes = judged_runs(old.records, new.records, old.facts, new.facts)
-        assert changes[Member("homophones", "benchmark", "homophones")].word == word
 
 
 def test_the_latest_complete_run_is_shown(tables: list[Board]) -> None:
@@ -154,22 +140,11 @@ def said(folder: Path) -> str:
     return headline(steps(folder), [run for run in contents(folder)[0] if not run.problem])
 
 
-def test_a_planted_change_is_the_headline(runs: Path) -> None:
-    """A change of one model between two runs is the only one found, and the headline with its day."""
-    for n in range(4):
-        lost = 30 if n >= 2 else 0
-        record(runs / f"model-{n}", 40 * n, answers("model", 0.9, 1, items=300, lost=lost))
-        record(runs / f"same-{n}", n, answers("same", 0.8, 2, items=300))
-    found = steps(runs)
-    assert len(found) == 6
-    [change] = [step for step in found if step.result.is_clear]
-    assert (change.before.run.run_id, change.after.run.run_id) == ("model-1", "model-2")
-    assert (change.result.lost, change.result.gained, change.result.pairs) == (30, 0, 300)
-    assert said(runs) == "model dropped 10 points on Homophones on 25 March"
-
-
 def test_the_headline_is_the_largest_drop_that_lasts(runs: Path) -> None:
     """A drop that a later gain followed is over; without a drop, the largest gain is named; the year, if it is past."""
+    for n in range(2):
+        record(runs / f"same-{n}", n, answers("same", 0.8, 4))
+    assert said(runs) == "No clear change in 1 comparison of 1 model"
     good, bad = answers("model", 0.9, 1), answers("model", 0.4, 2)
     for n, records in enumerate((good, bad, good)):
         record(runs / f"model-{n}", n, records)
@@ -201,16 +176,6 @@ def test_only_comparable_runs_are_compared(runs: Path, more: dict[str, Any], cou
     record(runs / "b", 1, answers("model", 0.9, 1), protocols=other)
     record(runs / "c", 2, answers("model", 0.1, 2), **more)
     assert [(s.before.run.run_id, s.after.run.run_id) for s in steps(runs)] == [("a", "c")] * count
-
-
-def test_a_changed_served_model_is_shown(runs: Path) -> None:
-    """The models that the server reports are shown if they changed."""
-    for n, served in enumerate(("gpt-0613", "gpt-1106")):
-        model = {"spec": "gpt", "served_as": [served]}
-        record(runs / f"run-{n}", n, answers("gpt", 0.9, 1), models={"gpt": model})
-    [step] = steps(runs)
-    assert (step.served, step.result.is_clear) == ("gpt-0613 → gpt-1106", False)
-    assert said(runs) == "No clear change in 1 comparison of 1 model"
 
 
 def test_accuracy_with_a_target_does_not_drop(runs: Path) -> None:

@@ -163,18 +163,6 @@ def test_a_wrong_mark_is_refused(report: str, runs: Path, origin: str) -> None:
     assert {path: path.read_bytes() for path in runs.rglob(REVIEWS)} == before
 
 
-def test_a_full_disk_is_said(report: str, origin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page learns that its mark is not saved."""
-
-    def full(folder: Path, review: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pytest_llmprops.reports.site.marks.append_review", full)
-    answer = ask(f"{report}reviews", "POST", MARK, Origin=origin)
-    said = "review.jsonl could not be written: No space left on device"
-    assert (answer.status, answer.json["error"]) == (507, said)
-
-
 def test_a_report_is_built_again_only_after_a_change(report: str, runs: Path) -> None:
     """A page of an opened report is of the same build; loading the report after a change builds it again."""
     first = ask(f"{report}report.html").text
