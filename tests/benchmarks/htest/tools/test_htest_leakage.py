@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from itertools import islice, pairwise
+from pathlib import Path
+from statistics import fmean
 
 import pytest
 from scipy.stats import binomtest
 
-from pytest_llmprops.benchmarks.htest.items import TASKS
+from pytest_llmprops.benchmarks.htest.items import TASKS, read_rows
 from pytest_llmprops.benchmarks.htest.tools.generation import generate, numbered
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.data.pronunciation import load_cmudict
 
 ITEMS = 1400
@@ -130,3 +133,39 @@ def test_groups_cannot_be_told_apart_without_the_rule(task: str) -> None:
         limit = binomtest(hits, ITEMS).proportion_ci(0.99, "exact").high
         assert limit <= 0.60, f"{kind} reaches {hits / ITEMS:.3f}"
         assert cross_validated_hits(marked, labels[:600], kind) / 600 > 0.95, kind
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[A-Za-z']+", text)
+
+
+def _has_mark(text: str) -> bool:
+    return re.search(r"[^\w\s'-]", text) is not None
+
+
+#: task -> whether a text is A, without looking at the position that the rule is about; the rows of bench/README.md
+SHORTCUTS: dict[str, tuple[Callable[[str], bool], Callable[[str], bool]]] = {
+    "end_ly": (
+        lambda text: any(word.endswith("ly") for word in _words(text)),
+        lambda text: not any(word.endswith("ly") for word in _words(text)[:-1]),
+    ),
+    "start_vowel": (
+        lambda text: any(word[0] in "aeiouAEIOU" for word in _words(text)),
+        lambda text: _words(text)[2][0] not in "aeiouAEIOU",
+    ),
+    "end_punctuation": (_has_mark, lambda text: not _has_mark(text.rstrip(".!?"))),
+}
+
+
+@pytest.mark.parametrize("source", ["builtin", "published"])
+def test_documented_shortcuts(source: str, request: pytest.FixtureRequest) -> None:
+    """bench/README.md has each shortcut's accuracy on the built-in items, and on the published ones if available."""
+    folder = builtin_data() if source == "builtin" else request.getfixturevalue("published")
+    text = (Path(__file__).parents[4] / "bench" / "README.md").read_text("utf-8")
+    for task, shortcuts in SHORTCUTS.items():
+        documented = re.findall(rf"^\| `{task}` \| .+: [AB] \| (.+) \| (.+) \|$", text, re.MULTILINE)
+        shown = [row[source == "published"] for row in documented]
+        if shown[0] != "not measured":
+            rows = read_rows(DataFolder(folder, source), f"htest/{task}_test.jsonl", options=2)
+            right = [[is_a(row["text"]) == (row["answer"] == 0) for row in rows] for is_a in shortcuts]
+            assert shown == [f"{100 * fmean(one):.4g}%" for one in right]
