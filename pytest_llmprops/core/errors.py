@@ -28,13 +28,12 @@ class UsageError(LLMPropsError, ValueError):
 class MissingExtra(UsageError):
     """The package of a backend is not installed.
 
-    :param extra: the extra of this project that installs it; empty for a package that every installation has.
+    :param extra: the extra of this project that installs it.
     """
 
     def __init__(self, what: str, *, package: str, extra: str) -> None:
-        name = f"pytest-llmprops[{extra}]" if extra else package
         #: the command that installs it
-        self.fix = f"pip install '{name}'"
+        self.fix = f"pip install 'pytest-llmprops[{extra}]'"
         super().__init__(f"{what} needs the package '{package}': {self.fix}")
 
 

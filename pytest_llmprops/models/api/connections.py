@@ -38,41 +38,35 @@ def redirect_target(location: str) -> str:
 
 
 class Proxy(NamedTuple):
-    """A proxy, as a message shows it."""
+    """A proxy: its address, which may have a password, and how a message shows it; no host if it cannot be read."""
 
+    address: str
     host: str | None
     port: int | None
     shown: str
 
 
-def _proxy_address(url: str) -> tuple[str, str]:
-    """Return (address of the proxy that the environment names for a URL, the variable); ("", "") without one."""
+def proxy_for(url: str) -> Proxy | None:
+    """Return the proxy that the environment names for an address; None if there is none."""
     parts = urlsplit(url)
-    address = getproxies().get(parts.scheme) or getproxies().get("all") or ""
+    address = getproxies().get(parts.scheme) or getproxies().get("all")
     if not address or proxy_bypass(parts.hostname or ""):
-        return "", ""
+        return None
     names = [
         name for scheme in (parts.scheme, "all") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())
     ]
     variable = next((name for name in names if os.environ.get(name)), "the system's settings")
-    return address if "://" in address else f"http://{address}", variable
-
-
-def proxy_for(url: str) -> Proxy | None:
-    """Return the proxy that the environment names for an address; None if there is none."""
-    address, variable = _proxy_address(url)
-    if not address:
-        return None
+    address = address if "://" in address else f"http://{address}"
     try:
         proxy = urlsplit(address)
         shown = f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]} ({variable})"
-        return Proxy(proxy.hostname, proxy.port, shown)
+        return Proxy(address, proxy.hostname, proxy.port, shown)
     except ValueError:
-        return Proxy(None, None, variable)
+        return Proxy(address, None, None, variable)
 
 
 def usable_proxy(url: str) -> str | None:
-    """Return the address of the proxy for a server, with its user and password; None if there is none.
+    """Return the address of the proxy for a server; None if there is none.
 
     :raises BackendError: if calls cannot be sent through it.
     """
@@ -85,7 +79,7 @@ def usable_proxy(url: str) -> str | None:
     if proxy.shown.startswith("socks"):
         text = f"the proxy {proxy.shown} is a SOCKS proxy, which is not supported; use an HTTP proxy"
         raise _failure(f"cannot reach {url}: {text}", is_lasting=True)
-    return _proxy_address(url)[0]
+    return proxy.address
 
 
 def proxy_problem(status: int, url: str) -> BackendError:

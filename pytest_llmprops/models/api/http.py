@@ -97,7 +97,6 @@ class HttpClient:
         """
         data, kind = None, {}
         if body is not None:
-            # As bytes, aiohttp sends it without an own conversion.
             data = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
             kind = {"Content-Type": "application/json"}
         async with self._answer(method, path, query, seconds, data=data, headers=kind) as answer:
