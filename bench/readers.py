@@ -138,7 +138,7 @@ def _choices(reply: str, variations: Variations) -> object:
 def _translations(reply: str, variations: Variations) -> object:
     words = unicode_words(reply)
     return (
-        read_translation(reply, variations, words, source=_SENTENCE, concept="know"),
+        read_translation(reply, variations, words, source=_SENTENCE, concept="come"),
         paper_translation(reply, variations, words),
         declines(reply, variations, _SENTENCE),
     )

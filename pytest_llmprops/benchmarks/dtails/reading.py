@@ -15,6 +15,7 @@ This project's rule (:func:`read_selection`, :func:`read_translation`) reads wha
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -294,14 +295,11 @@ def _used(matches: Sequence[_Match], length: int, place: float | None) -> _Match
             kept.append(match)
     if place is not None:
         far = [abs(match.start / length - place) for match in kept]
-        near = {
-            match.variation
-            for match, distance in zip(kept, far, strict=True)
-            if distance <= min(far) + _NEARER
-        }
+        nearest = min(far) + _NEARER
+        near = {match.variation for match, distance in zip(kept, far, strict=True) if distance <= nearest}
         kept = [match for match in kept if match.variation in near]
-    count = [match.variation for match in kept].count
-    return max(kept, key=lambda match: (count(match.variation), -match.start))
+    uses = Counter(match.variation for match in kept)
+    return max(kept, key=lambda match: (uses[match.variation], -match.start))
 
 
 def _without_compounds(matches: list[_Match]) -> tuple[list[_Match], bool]:
