@@ -261,7 +261,8 @@ def read_translation(
         return Reading(problem="only a compound of several variations")
     # A lemma is not in the text. A word that is only in the rest of the reply, or is English, does not count.
     foreign = set(unicode_words(translation)) - set(unicode_words(shown)) | set(unicode_words(source))
-    words = [word for word in map(folded, tokens) if word and word not in foreign]
+    # A word that is there again is no more similar.
+    words = [word for word in dict.fromkeys(map(folded, tokens)) if word and word not in foreign]
     similar = [
         Reading(index, form, _ratio(word, plain), "word") for index, form, plain in forms for word in words
     ]
