@@ -17,7 +17,6 @@ from urllib.parse import quote
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
     CLOCKS,
     NOT_RUN,
@@ -186,8 +185,7 @@ class AnthropicBatches(BatchApi):
         counts = {name: int(number(batch.get("request_counts"), name)) for name in names}
         name, processing = batch.get("id"), batch.get("processing_status")
         if not isinstance(name, str) or not isinstance(processing, str):
-            text = errors.clean(f"{self._calls.url}: the batch {name} has the unknown status '{processing}'")
-            raise BackendError(text, kind="response")
+            raise self._unknown(name, processing)
         status: Status
         if processing == "ended":
             # A batch that was cancelled too late is complete.

@@ -120,8 +120,7 @@ class BatchApi:
         query: dict[str, str | int] = {"limit": PER_PAGE}
         while True:
             page = await self._object(self._client.request("GET", path, query=query))
-            data = page.get("data")
-            listed = [one for one in data if isinstance(one, Mapping)] if isinstance(data, list) else []
+            listed = objects(page, "data")
             for one in listed:
                 yield one
             if not (page.get("has_more") and listed):
@@ -145,6 +144,11 @@ class BatchApi:
             return None
         custom_id = data.get("custom_id") if isinstance(data, dict) else None
         return (custom_id, self._answer_of(data)) if isinstance(custom_id, str) else None
+
+    def _unknown(self, batch: Any, status: Any) -> BackendError:
+        """Return the error for a batch without an id, or with a status that is none."""
+        text = f"{self._calls.url}: the batch {batch} has the unknown status '{status}'"
+        return BackendError(errors.clean(text), kind="response")
 
     def _refused(self, status: int, body: Any) -> BackendError | None:
         """Return the answer in a line that has the error of a call with this status."""
@@ -203,6 +207,12 @@ class BatchApi:
 
     def _answer_of(self, data: Mapping[str, Any]) -> Answer:
         raise NotImplementedError
+
+
+def objects(values: Any, name: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a list of a server's object; none if it is missing."""
+    found = values.get(name) if isinstance(values, Mapping) else None
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
 
 def number(values: Any, name: str) -> float:

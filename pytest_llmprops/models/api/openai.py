@@ -22,6 +22,7 @@ from pytest_llmprops.models.api.batches import (
     Status,
     encoded,
     number,
+    objects,
 )
 from pytest_llmprops.models.api.client import ChatApiModel, Provider, ProviderModel, most_samples
 from pytest_llmprops.models.api.deviations import Deviations
@@ -106,10 +107,8 @@ class OpenAIBatches(BatchApi):
         mark = metadata.get(MARK) if isinstance(metadata, Mapping) else None
         status, name = str(batch.get("status")), batch.get("id")
         if status not in get_args(Status) or not isinstance(name, str):
-            text = errors.clean(f"{self._calls.url}: the batch {name} has the unknown status '{status}'")
-            raise BackendError(text, kind="response")
-        data = problems.get("data") if isinstance(problems, Mapping) else None
-        listed = [one for one in data if isinstance(one, Mapping)] if isinstance(data, list) else []
+            raise self._unknown(name, status)
+        listed = objects(problems, "data")
         codes, texts = ([str(one.get(field) or "") for one in listed] for field in ("code", "message"))
         return BatchState(
             name,
